@@ -27,6 +27,7 @@ package enum SupportOperation: String, CaseIterable, Sendable {
   case revokeGrant = "revoke-grant"
   case rotateEntitlementKey = "rotate-entitlement-key"
   case transfer
+  case whatIf = "what-if"
 
   /// The least role.
   package var leastRole: SupportRole {
@@ -39,7 +40,8 @@ package enum SupportOperation: String, CaseIterable, Sendable {
 
     case .adopt, .eraseCustomer, .exportCustomer, .extendRenewal, .freeAccess, .grandfather, .kpi, .people,
       .reconcile, .refundAnswer, .replay,
-      .replayEvents, .requeue, .resetDeviceSecret, .rotateEntitlementKey, .transfer:
+      .replayEvents, .requeue, .resetDeviceSecret, .rotateEntitlementKey, .transfer,
+      .whatIf:
       .lead
     }
   }

@@ -21,6 +21,8 @@ package struct ClientWriteModes: Sendable {
   package struct StoredMode: Sendable {
     package var table: String
     package var existedBefore: Bool
+    /// Whether the table existed before receiptd, with or without premium columns.
+    package var hadClients: Bool
     /// Whether an app writes to it, or wrote.
     package var hasApps: Bool
     /// `nil` before a server has started.
@@ -30,6 +32,7 @@ package struct ClientWriteModes: Sendable {
     init(_ row: Row) throws {
       table = try row.decode("table_name")
       existedBefore = try row.decode("existed_before")
+      hadClients = try row.decode("had_clients")
       hasApps = try row.decode("has_apps")
       mode = try row.decode("mode", as: String?.self).flatMap(ClientWrites.init)
       countedSince = try row.decode("counted_since")
@@ -39,19 +42,18 @@ package struct ClientWriteModes: Sendable {
   /// The mode of a table.
   ///
   /// A table has one mode, and several apps may write to it: the least strict one, because a stricter one would break the
-  /// old builds of another app. Without a setting, a new table is closed. A table with users from before receiptd is
-  /// observed if the App Store can verify what they claim, else open.
+  /// old builds of another app. Without a setting, a new table is closed. One with premium values from before receiptd is
+  /// observed if the App Store can verify what they claim, else open. One that had no premium columns is observed: old builds may have
+  /// written them all the same, and ignore an error.
   /// - Returns: `nil` for a table to which no configured app writes. The mode that is in force stays then: an app that is left out
   ///   of the configuration by mistake opens nothing to clients.
-  package func mode(of table: ProfileTable, existedBefore: Bool) -> ClientWrites? {
-    let modes = apps(writingTo: table).map { app in
-      app.clientWrites ?? usualMode(of: table, app, existedBefore: existedBefore)
-    }
+  package func mode(of table: ProfileTable, _ stored: StoredMode) -> ClientWrites? {
+    let modes = apps(writingTo: table).map { app in app.clientWrites ?? usualMode(of: table, app, stored) }
     return modes.min { $0.strictness < $1.strictness }
   }
 
-  private func usualMode(of table: ProfileTable, _ app: App, existedBefore: Bool) -> ClientWrites {
-    guard existedBefore else { return .refuse }
+  private func usualMode(of table: ProfileTable, _ app: App, _ stored: StoredMode) -> ClientWrites {
+    guard stored.existedBefore else { return stored.hadClients ? .observe : .refuse }
     return table.claimsNameTransactions && appsWithKey.contains(app.bundleID) ? .observe : .accept
   }
 
@@ -81,7 +83,7 @@ package struct ClientWriteModes: Sendable {
   package static func read(_ pool: PostgresPool) async throws -> [StoredMode] {
     try await pool.query(
       """
-      SELECT table_name, existed_before, bundle_ids || former_bundle_ids <> '{}' AS has_apps, mode, counted_since
+      SELECT table_name, existed_before, had_clients, bundle_ids || former_bundle_ids <> '{}' AS has_apps, mode, counted_since
       FROM client_write_modes ORDER BY table_name
       """
     ).map(StoredMode.init)
@@ -94,7 +96,7 @@ package struct ClientWriteModes: Sendable {
       guard let table = ProfileTable.all.first(where: { $0.destination.rawValue == stored.table }) else {
         continue
       }
-      guard let mode = mode(of: table, existedBefore: stored.existedBefore) else { continue }
+      guard let mode = mode(of: table, stored) else { continue }
       let limit = freeBookmarkLimit(in: table)
       let bundleIDs = apps(writingTo: table).map(\.bundleID).sorted()
       _ = try await pool.query(

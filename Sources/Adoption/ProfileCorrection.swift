@@ -19,11 +19,13 @@ struct ProfileCorrection: Sendable {
 
   /// The app's tables that do not accept client writes.
   func tables() async throws -> [ProfileTable] {
-    let existing = Set(try await ClientWriteModes.read(pool).filter(\.existedBefore).map(\.table))
+    let stored = try await ClientWriteModes.read(pool)
     return ProfileTable.all.filter { table in
-      let existedBefore = existing.contains(table.destination.rawValue)
-      return app.writeTo.contains(table.destination)
-        && [.observe, .refuse].contains(modes.mode(of: table, existedBefore: existedBefore))
+      app.writeTo.contains(table.destination)
+        && stored.contains { stored in
+          stored.table == table.destination.rawValue
+            && [.observe, .refuse].contains(modes.mode(of: table, stored))
+        }
     }
   }
 

@@ -46,7 +46,8 @@ package struct CustomerRoom: Room {
       apps: apps, pool: pool, authenticator: deviceAuthenticator, signer: signer, clock: clock)
     pairing = Pairing(apps: apps, pool: pool, authenticator: deviceAuthenticator, clock: clock)
     joining = Joining(
-      apps: apps, pool: pool, authenticator: deviceAuthenticator, pairing: pairing, traffic: traffic, clock: clock)
+      apps: apps, pool: pool, authenticator: deviceAuthenticator, pairing: pairing, traffic: traffic,
+      clock: clock)
   }
 
   package func addRoutes(to router: inout Router) {

@@ -20,7 +20,8 @@ struct Receiptd: AsyncParsableCommand {
       CustomerCommand.self, RefreshCommand.self,
       ExportCustomerCommand.self, EraseCustomerCommand.self,
       GrandfatherCommand.self, AdoptCommand.self,
-      PeopleCommand.self, KpiCommand.self, RotateEntitlementKeyCommand.self, VersionCommand.self,
+      PeopleCommand.self, KpiCommand.self, WhatIfCommand.self, RotateEntitlementKeyCommand.self,
+      VersionCommand.self,
     ])
 }
 

@@ -14,6 +14,8 @@ package struct Household: Sendable {
   package let children: [PairedDevice]
   /// What the parents have.
   package let entitlements: Entitlements
+  /// Apple's environment of the parents' purchases and trials.
+  package let environment: StoreEnvironment
 
   /// The feature that holds the number of children's devices that are active at a time. `null` in the configuration means no limit;
   /// without the feature it is 0.
@@ -132,7 +134,8 @@ extension PostgresConnection {
               parents.contains($0.parent) && !parents.contains($0.child.childDeviceID)
                 && seen.insert($0.child.childDeviceID).inserted
             }.map(\.child),
-            entitlements: app.entitlements(of: together, for: .device(device), at: instant))
+            entitlements: app.entitlements(of: together, for: .device(device), at: instant),
+            environment: together.environment)
         )
       })
   }

@@ -116,17 +116,27 @@ package struct Pairing: Sendable {
         : DeviceRows.update(
           child, name: name, bundleID: app.bundleID, parents: household.parents, isConfirmed: isConfirmed,
           at: instant))
-    try await tell(child, of: app, at: instant, connection)
+    try await tell(
+      child, of: app,
+      isNew
+        ? [household.event(.childPaired, of: child, with: device, pairedAt: instant, in: app, at: instant)]
+        : [],
+      at: instant, connection)
     return isNew
   }
 
-  /// Queues the child's state for the app's destinations.
+  /// Queues the child's state and the events of its pairing for the app's destinations.
   private nonisolated(nonsending) func tell(
-    _ child: String, of app: App, at instant: Date, _ connection: PostgresConnection
+    _ child: String, of app: App, _ events: [LifecycleEvent], at instant: Date,
+    _ connection: PostgresConnection
   ) async throws {
     let change = CustomerChange(bundleID: app.bundleID, customer: .device(child))
-    guard let events = CustomerChanges.enqueue([change], in: apps.catalog, at: instant) else { return }
-    _ = try await connection.query(events)
+    let rows = [
+      CustomerChanges.enqueue([change], in: apps.catalog, at: instant),
+      app.hasLifecycleEvents ? LifecycleEventRows.insert(events, in: apps.catalog, at: instant) : nil,
+    ].compactMap(\.self)
+    guard !rows.isEmpty else { return }
+    _ = try await connection.pipeline(rows)
   }
 
   package func get(_ request: Request) async throws -> Response {
@@ -140,13 +150,17 @@ package struct Pairing: Sendable {
     let child = try DeviceID(request.parameters.require("childDeviceID"), named: "childDeviceID").name
     let deleted = try await authenticator.change(device, of: app, secret: DeviceSecret(of: request)) {
       connection, _ in
-      let household = try await household(of: device, in: app, at: clock.now(), connection)
-      let deleted = try await connection.query(
+      let instant = clock.now()
+      let household = try await household(of: device, in: app, at: instant, connection)
+      guard let pairing = household.children.first(where: { $0.childDeviceID == child }) else { return false }
+      _ = try await connection.query(
         DeviceRows.delete(child, bundleID: app.bundleID, parents: household.parents))
-      try await tell(child, of: app, at: clock.now(), connection)
-      return deleted
+      let event = household.event(
+        .childUnpaired, of: child, with: device, pairedAt: pairing.pairedAt, in: app, at: instant)
+      try await tell(child, of: app, [event], at: instant, connection)
+      return true
     }
-    guard deleted.affected > 0 else { throw Problem.notFound("No such device is paired.") }
+    guard deleted else { throw Problem.notFound("No such device is paired.") }
     return try await list(app, device)
   }
 

@@ -40,7 +40,10 @@ struct SignUpDates: CustomStringConvertible {
     let row = try await pool.query(
       """
       SELECT
-        EXISTS (SELECT FROM pg_attribute
+        -- receiptd adds rows to a table that it made, long after their users' sign-up.
+        NOT EXISTS (SELECT FROM client_write_modes
+          WHERE table_name = \(name) AND NOT had_clients AND coalesce(date.is_readable, false))
+        AND EXISTS (SELECT FROM pg_attribute
           WHERE attrelid = to_regclass(\(name)) AND attname = 'created_at' AND NOT attisdropped
             AND has_column_privilege(attrelid, attnum, 'SELECT')) AS table_has_date,
         date.is_readable IS NOT NULL AS users_have_date,

@@ -37,7 +37,8 @@ package enum CustomerChanges {
       }
     }
     guard !targets.isEmpty else { return nil }
-    let parents = isErased ? [] : Set(changes.map(\.bundleID)).filter { catalog[$0]?.limitsDevices == true }.sorted()
+    let parents =
+      isErased ? [] : Set(changes.map(\.bundleID)).filter { catalog[$0]?.limitsDevices == true }.sorted()
     let children: Query =
       parents.isEmpty
       ? ""

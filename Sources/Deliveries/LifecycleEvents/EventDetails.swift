@@ -161,8 +161,8 @@ package struct StoredLifecycleEvent: Sendable {
   package var environment: String
   package var customer: Customer?
   var formerCustomer: Customer?
-  /// The paused devices as a JSON array; `nil` for other events.
-  package var pausedDevices: [String]?
+  /// The children's devices that the event is about; `nil` for other events.
+  package var children: [String]?
   package var originalTransactionID: String?
   package var transactionID: String?
   package var occurredAt: Date
@@ -182,7 +182,7 @@ package struct StoredLifecycleEvent: Sendable {
       formerCustomer = .device(device)
     }
     if let devices = try row.decode("child_device_ids", as: JSONText?.self) {
-      pausedDevices = try JSONDecoder().decode([String].self, from: Data(devices.text.utf8))
+      children = try JSONDecoder().decode([String].self, from: Data(devices.text.utf8))
     }
     originalTransactionID = try row.decode("original_transaction_id")
     transactionID = try row.decode("transaction_id")
@@ -207,12 +207,14 @@ extension StoredLifecycleEvent: JSONWritable {
 
     func write(to json: inout JSONWriter) {
       json.object { json in
+        let isOfPairing = event.type.hasPrefix("child.")
         json.member("bundleID", event.bundleID)
+        json.member("childDeviceID", ifPresent: isOfPairing ? event.children?.first : nil)
         json.member("customer", event.customer.map(CustomerName.init))
         json.member("environment", event.environment)
         json.member("formerCustomer", ifPresent: event.formerCustomer.map(CustomerName.init))
         json.member("originalTransactionID", ifPresent: event.originalTransactionID)
-        json.member("pausedDevices", ifPresent: event.pausedDevices)
+        json.member("pausedDevices", ifPresent: isOfPairing ? nil : event.children)
         json.member("transactionID", ifPresent: event.transactionID)
         json.members(of: event.details)
       }

@@ -219,7 +219,7 @@ struct PauseCause: Sendable {
     return LifecycleEvent(
       type: .pausedDevices, bundleID: app.bundleID, environment: environment, subject: subject,
       occasion: [id.uuidString.lowercased()], customer: customer,
-      pausedDevices: household.children.dropFirst(limit).map(\.childDeviceID), occurredAt: occurredAt,
+      children: household.children.dropFirst(limit).map(\.childDeviceID), occurredAt: occurredAt,
       data: EventDetails(cause: id, limit: limit).bytes)
   }
 }

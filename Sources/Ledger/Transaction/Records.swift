@@ -229,9 +229,9 @@ extension TransactionFact {
 }
 
 /// The table `renewals`.
-enum RenewalRows {
+package enum RenewalRows {
   /// The renewal infos of these purchases.
-  static func select(_ originalTransactionIDs: [String]) -> Query {
+  package static func select(_ originalTransactionIDs: [String]) -> Query {
     """
     SELECT original_transaction_id, environment, product_id, renews_as, will_auto_renew,
       is_in_billing_retry, grace_expires_at, expiration_intent, renewal_date, signed_at
@@ -240,7 +240,7 @@ enum RenewalRows {
     """
   }
 
-  static func decode(_ row: Row) throws -> RenewalFact {
+  package static func decode(_ row: Row) throws -> RenewalFact {
     RenewalFact(
       originalTransactionID: try row.decode("original_transaction_id"),
       environment: try StoreEnvironment(stored: row.decode("environment")),

@@ -24,7 +24,7 @@ extension Doctor {
       guard let table = ProfileTable.all.first(where: { $0.destination.rawValue == stored.table }),
         let recent = recent.first(where: { $0.table == stored.table })
       else { continue }
-      guard let mode = modes.mode(of: table, existedBefore: stored.existedBefore) else {
+      guard let mode = modes.mode(of: table, stored) else {
         guard stored.hasApps, let mode = stored.mode, mode != .accept else { continue }
         results.append(Self.withoutApps(stored.table, mode))
         results += try await premiumWriters(pool, stored, modes, table)
@@ -77,7 +77,9 @@ extension Doctor {
 
 extension ClientWriteModes.StoredMode {
   /// The mode that the triggers apply.
-  fileprivate var inForce: ClientWrites { mode ?? (existedBefore ? .accept : .refuse) }
+  fileprivate var inForce: ClientWrites {
+    mode ?? (existedBefore ? .accept : hadClients ? .observe : .refuse)
+  }
 }
 
 extension Doctor {

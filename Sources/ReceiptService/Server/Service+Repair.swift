@@ -123,6 +123,19 @@ extension Service {
 }
 
 extension Service {
+  /// Compares what the customers have with what they would have under another configuration, for `receiptd what-if`.
+  ///
+  /// See ``WhatIf/run(bundleID:at:progress:found:)`` for parameters and errors.
+  package func compare(
+    with other: AppCatalog, bundleID: String?, at instant: Date?, progress: (App, Int) -> Void,
+    found: (WhatIf.Finding) throws -> Void
+  ) async throws -> [WhatIfReport] {
+    try await WhatIf(current: catalog, other: other, pool: pool).run(
+      bundleID: bundleID, at: instant ?? clock.now(), progress: progress, found: found)
+  }
+}
+
+extension Service {
   /// Makes one row of the outbox due now, in whatever state it is, and reopens its destination if it was disabled.
   /// - Parameter id: the id in `support_outbox`.
   /// - Throws: ``SupportRefusal`` if there is no such row, and errors of the database.

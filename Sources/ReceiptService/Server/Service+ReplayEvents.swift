@@ -1,5 +1,6 @@
 import Actions
 import Configuration
+import Customers
 import Deliveries
 import Foundation
 import JSON

@@ -31,6 +31,10 @@ package enum LifecycleEventType: String, Sendable, CaseIterable {
   case priceIncrease = "price_increase"
   /// Paired devices are beyond the limit of the customer's tier now.
   case pausedDevices = "paused_devices"
+  /// A child's device joined, or its parent's device named it.
+  case childPaired = "child.paired"
+  /// The parent's device ended the pairing.
+  case childUnpaired = "child.unpaired"
   /// A purchase moved to another customer.
   case transferred
 }

@@ -35,6 +35,14 @@ public struct CustomerRecords: Sendable, Hashable {
     if let later = other.trial, trial.map({ $0.endsAt < later.endsAt }) ?? true { trial = later }
   }
 
+  /// The environment of the records: that of real purchases where any record is of it, or where there is none.
+  public var environment: StoreEnvironment {
+    let all =
+      subscriptions.map(\.current.environment) + [trial?.environment].compactMap(\.self)
+      + grants.map(\.environment)
+    return all.allSatisfy { $0 == .sandbox } && !all.isEmpty ? .sandbox : .production
+  }
+
   /// Whether any of the records is of the sandbox.
   var isOfSandbox: Bool {
     subscriptions.contains { $0.current.environment == .sandbox } || trial?.environment == .sandbox

@@ -3,7 +3,8 @@ import Postgres
 extension CustomerTable {
   /// What receiptd knows of a customer beside purchases.
   static let customerTables = [
-    trials, devices, pairingCodes, secrets, grants, consents, events, seenUsers, clientWrites, backendWrites, addedRows,
+    trials, devices, pairingCodes, secrets, grants, consents, events, seenUsers, clientWrites, backendWrites,
+    addedRows,
     adoptions,
     profiles, preferences,
   ]

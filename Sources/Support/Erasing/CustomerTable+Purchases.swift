@@ -60,8 +60,8 @@ extension CustomerTable {
   /// the user back.
   static func keepOut(_ customer: ErasedCustomer) -> Query {
     """
-    INSERT INTO subscriptions (original_transaction_id, erased_as, erased_at, erased_tokens)
-    SELECT id, \(customer.pseudonym), \(customer.instant),
+    INSERT INTO subscriptions (original_transaction_id, auto_renew_enabled, last_validated_at, erased_as, erased_at, erased_tokens)
+    SELECT id, NULL, NULL, \(customer.pseudonym), \(customer.instant),
       ARRAY[encode(sha256(convert_to(\(customer.user)::uuid::text, 'UTF8')), 'hex')]
     FROM unnest(\(customer.newWaitingPurchases)::text[]) AS id WHERE \(customer.user)::uuid IS NOT NULL
     ORDER BY id

@@ -168,6 +168,7 @@ extension ReportedCustomer {
     output.member("app", "\(app) (\(bundleID))")
     output.member("access", access)
     output.member("because", because)
+    if hasPrioritySupport { output.member("support", "priority, as the tier promises") }
     if let seen {
       let (first, last) = (Day(of: seen.firstAt), Day(of: seen.lastAt))
       output.member("signed in", "with a valid token, first on \(first), last on \(last)")
@@ -202,6 +203,15 @@ extension ReportedCustomer {
     for event in events {
       let source = ["purchase", "renewal", "revoked"].contains(event.event) ? " (\(event.source))" : ""
       output.line("\(event.at.rfc3339)  \(event.event): \(event.what)\(source)", hanging: 22)
+    }
+  }
+
+  /// Whether the feature `prioritySupport` is on.
+  private var hasPrioritySupport: Bool {
+    switch entitlements.features["prioritySupport"] {
+    case .flag(let isOn): isOn
+    case .word(let word): word == "allowed"
+    case .count, .amount, .unlimited, nil: false
     }
   }
 

@@ -60,10 +60,10 @@ struct LiveApps: OldBuilds {
     }
   }
 
-  /// The shipped configuration with the key `clientWrites` of these apps.
+  /// The shipped configuration with the key `clientWrites` of these apps, and without that of SwiftClimb.
   static func configuration(_ clientWrites: [String: String]) throws -> String {
-    var text = try ScreenTime.configuration()
-    // The only app with the key.
+    var text = try ScreenTime.configuration().replacing(#""clientWrites": "observe","#, with: "")
+    // The other app with the key.
     if clientWrites[ScreenTime.bundleID] != nil {
       text = text.replacing(#""clientWrites": "accept","#, with: "")
     }

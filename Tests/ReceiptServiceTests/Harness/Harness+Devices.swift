@@ -24,17 +24,20 @@ enum ScreenTime {
 
   /// The promised features of each state.
   static let promised: [String: [String: String]] = [
-    "trial": row("allowed", "allowed", "5", "basic"), "grace": row("warning", "warning", "1", "warning"),
+    "trial": row("allowed", "allowed", "5", "basic", dashboard: "allowed"),
+    "grace": row("warning", "warning", "1", "warning", dashboard: "warning"),
     "lockout": row("denied", "denied", "0", "denied"), "individual": row("allowed", "allowed", "1", "basic"),
-    "family": row("allowed", "allowed", "5", "advanced"),
+    "family": row("allowed", "allowed", "5", "advanced", dashboard: "allowed", support: "allowed"),
   ]
 
   private static func row(
-    _ challenges: String, _ tracking: String, _ devices: String, _ analytics: String
+    _ challenges: String, _ tracking: String, _ devices: String, _ analytics: String,
+    dashboard: String = "denied", support: String = "denied"
   ) -> [String: String] {
     [
       "challengeCreation": challenges, "screenTimeTracking": tracking, "childDevices": devices,
       "analytics": analytics, "viewHistory": "allowed", "subscriptionManagement": "allowed",
+      "multiChildDashboard": dashboard, "prioritySupport": support,
     ]
   }
 }

@@ -149,6 +149,35 @@ import Testing
     }
   }
 
+  // MARK: Webhooks
+
+  @Test func `webhooks learn of each pairing and of its end once`() async throws {
+    try await withEvents(["child.paired", "child.unpaired"]) { harness, receiver in
+      try harness.sellFamilySubscriptions()
+      let bought = try harness.buy(TestApps.familyPlan, bundleID: TestApps.family)
+      _ = try await harness.device("phone", shows: bought)
+      let children = "/api/v1/devices/phone/children"
+      let query = "?bundleID=\(TestApps.family)"
+      for name in ["Ann's", "Ann's iPad"] {
+        _ = try await harness.send(
+          .post, children + query, json: #"{"childDeviceID": "ann", "name": "\#(name)"}"#)
+      }
+      let code = try await harness.send(.post, "/api/v1/devices/phone/pairing-codes" + query, json: "{}")
+      let joined = try await harness.enter(
+        code.string("code") ?? "", on: "ben", app: TestApps.family)
+      #expect(joined.status == 201)
+      #expect(try await harness.send(.delete, children + "/ann" + query).status == 200)
+      #expect(try await harness.send(.delete, children + "/ann" + query).status == 404)
+      for _ in 0..<2 { try await harness.service.deliveries.outbox.run() }
+      #expect(receiver.types.sorted() == ["child.paired", "child.paired", "child.unpaired"])
+      #expect(receiver.events.allSatisfy { $0.text("customer.id") == "phone" })
+      let ended = try receiver.first(.childUnpaired)
+      #expect(ended.text("childDeviceID") == "ann")
+      #expect(ended.text("environment") == "Production")
+      #expect(ended.value("data.pausedDevices") == nil)
+    }
+  }
+
   // MARK: Codes
 
   @Test func `a code is used once, within ten minutes, in its app, by another device`() async throws {
@@ -255,7 +284,7 @@ extension Answer {
     guard let part = string("entitlements.entitlementToken")?.split(separator: ".").dropFirst().first else {
       return nil
     }
-    var text = part.replacing("-", with: "+").replacing("_", with: "/")
+    var text = String(part).replacing("-", with: "+").replacing("_", with: "/")
     text += String(repeating: "=", count: (4 - text.count % 4) % 4)
     return Data(base64Encoded: text).flatMap { try? JSONSerialization.jsonObject(with: $0) as? [String: Any] }
   }

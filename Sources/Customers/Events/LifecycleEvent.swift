@@ -1,12 +1,11 @@
 import Configuration
 import Crypto
-import Customers
 import Foundation
 import JSON
 import Postgres
 import Subscriptions
 
-/// An event in the life of a purchase or a trial, for the webhooks of its app.
+/// An event in the life of a purchase, a trial or a household, for the webhooks of its app.
 package struct LifecycleEvent: Sendable {
   /// What the event is about.
   package enum Subject: Sendable {
@@ -14,6 +13,8 @@ package struct LifecycleEvent: Sendable {
     case purchase(originalTransactionID: String, transactionID: String)
     /// A row of `trials`.
     case trial(UUID)
+    /// The pairing of a child's device with the customer's.
+    case pairing
   }
 
   package var type: LifecycleEventType
@@ -26,9 +27,9 @@ package struct LifecycleEvent: Sendable {
   /// `nil` for a purchase without an owner.
   package var customer: Customer?
   /// The customer who had the purchase before a transfer.
-  var formerCustomer: Customer? = nil
-  /// The paired devices that are paused; `nil` for other events.
-  package var pausedDevices: [String]? = nil
+  package var formerCustomer: Customer? = nil
+  /// The children's devices that the event is about: those that are paused, or the one that was paired or unpaired.
+  package var children: [String]? = nil
   /// Of an event that time causes: the end of the paid time, of the grace period or of the trial.
   package var periodEnd: Date? = nil
   package var occurredAt: Date
@@ -39,7 +40,7 @@ package struct LifecycleEvent: Sendable {
 
   package init(
     type: LifecycleEventType, bundleID: String, environment: String, subject: Subject, occasion: [String],
-    customer: Customer? = nil, pausedDevices: [String]? = nil, periodEnd: Date? = nil,
+    customer: Customer? = nil, children: [String]? = nil, periodEnd: Date? = nil,
     occurredAt: Date, checksDevices: Bool = false, data: [UInt8]
   ) {
     self.type = type
@@ -48,7 +49,7 @@ package struct LifecycleEvent: Sendable {
     self.subject = subject
     self.occasion = occasion
     self.customer = customer
-    self.pausedDevices = pausedDevices
+    self.children = children
     self.periodEnd = periodEnd
     self.occurredAt = occurredAt
     self.checksDevices = checksDevices
@@ -61,6 +62,7 @@ package struct LifecycleEvent: Sendable {
       switch subject {
       case .purchase(let original, _): original
       case .trial(let id): id.uuidString.lowercased()
+      case .pairing: customer?.id ?? ""
       }
     let name = ([bundleID, environment, type.rawValue, subject] + occasion).joined(separator: "\n")
     var bytes = Array(SHA256.hash(data: Data(name.utf8)).prefix(16))
@@ -76,6 +78,22 @@ extension LifecycleEvent {
   package static let maximumAge: TimeInterval = 7 * 86_400
   /// For how long events are kept. An older one is not even written down.
   package static let lifetime: TimeInterval = 90 * 86_400
+}
+
+extension Household {
+  /// The event of a pairing, or of its end.
+  /// - Parameters:
+  ///   - parent: the device that the child's was paired with.
+  ///   - pairedAt: when it was paired.
+  func event(
+    _ type: LifecycleEventType, of child: String, with parent: String, pairedAt: Date, in app: App,
+    at instant: Date
+  ) -> LifecycleEvent {
+    LifecycleEvent(
+      type: type, bundleID: app.bundleID, environment: environment.rawValue, subject: .pairing,
+      occasion: [child, pairedAt.occasion], customer: .device(parent), children: [child], occurredAt: instant,
+      data: Array("{}".utf8))
+  }
 }
 
 extension Date {
@@ -115,7 +133,7 @@ package enum LifecycleEventRows {
           \(each: ids), \(each: events.map(\.type.rawValue)), \(each: events.map(\.bundleID)),
           \(each: events.map(\.environment)), \(each: events.map { $0.customer?.userID }),
           \(each: events.map { $0.customer?.deviceID }), \(each: events.map { $0.formerCustomer?.userID }),
-          \(each: events.map { $0.formerCustomer?.deviceID }), \(each: events.map(\.pausedDevicesJSON)),
+          \(each: events.map { $0.formerCustomer?.deviceID }), \(each: events.map(\.childrenJSON)),
           \(each: events.map(\.originalTransactionID)), \(each: events.map(\.transactionID)),
           \(each: events.map(\.trialID)), \(each: events.map(\.periodEnd)), \(each: events.map(\.occurredAt)),
           \(each: events.map { JSONText(utf8: $0.data) }), \(each: events.map(\.checksDevices)))) AS event
@@ -227,7 +245,7 @@ extension LifecycleEvent {
     if case .trial(let id) = subject { id } else { nil }
   }
 
-  fileprivate var pausedDevicesJSON: JSONText? {
-    pausedDevices.map { JSONText(utf8: JSONWriter.bytes(of: $0)) }
+  fileprivate var childrenJSON: JSONText? {
+    children.map { JSONText(utf8: JSONWriter.bytes(of: $0)) }
   }
 }
