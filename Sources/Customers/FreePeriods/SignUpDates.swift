@@ -40,9 +40,9 @@ struct SignUpDates: CustomStringConvertible {
     let row = try await pool.query(
       """
       SELECT
-        -- receiptd adds rows to a table that it made, long after their users' sign-up.
+        -- The date in a table that receiptd made is that of its row, and not of the sign-up.
         NOT EXISTS (SELECT FROM client_write_modes
-          WHERE table_name = \(name) AND NOT had_clients AND coalesce(date.is_readable, false))
+          WHERE table_name = \(name) AND table_name = 'user_preferences' AND NOT had_clients)
         AND EXISTS (SELECT FROM pg_attribute
           WHERE attrelid = to_regclass(\(name)) AND attname = 'created_at' AND NOT attisdropped
             AND has_column_privilege(attrelid, attnum, 'SELECT')) AS table_has_date,

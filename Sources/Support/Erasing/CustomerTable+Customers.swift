@@ -218,7 +218,7 @@ extension CustomerTable {
 
   private static let preferences = CustomerTable(
     "user_preferences", "free; deleted if receiptd added the row",
-    columns: "user_id is_premium bookmark_limit",
+    columns: "user_id is_premium bookmark_limit created_at",
     export: { customer in
       """
       SELECT jsonb_build_object('user_id', user_id, 'is_premium', is_premium, 'bookmark_limit', bookmark_limit) AS row

@@ -287,6 +287,11 @@ struct ErasedCustomer: Sendable {
     """
   }
 
+  /// The children's devices of the device, each with its app (`bundle_id`, `child_device_id`).
+  var findChildren: Query {
+    "SELECT DISTINCT bundle_id, child_device_id FROM devices WHERE device_id = \(device) AND \(isOfApp())"
+  }
+
   /// The waiting notifications with the customer's token, or about the customer's purchases, in any of their signed parts.
   /// `is_foreign`: the app was never configured, as for retention.
   ///
@@ -469,5 +474,29 @@ struct ErasedCustomer: Sendable {
     found.lostPurchases = lost.subtracting(owned).subtracting(named).sorted()
     found.heldPurchases = held.subtracting(owned).subtracting(named).subtracting(lost).sorted()
     return found
+  }
+}
+
+/// A child's device of an erased one.
+struct FormerChild: Sendable {
+  let change: CustomerChange
+
+  /// - Parameter row: of ``ErasedCustomer/findChildren``.
+  init(_ row: Row) throws {
+    change = CustomerChange(
+      bundleID: try row.decode("bundle_id"), customer: .device(try row.decode("child_device_id")))
+  }
+
+  /// Whether it has a record of its own (`is_known`). Otherwise nothing of it is left with its parent.
+  var isKnown: Query {
+    let (device, bundleID) = (change.customer.id, change.bundleID)
+    return """
+      SELECT EXISTS (SELECT FROM subscriptions WHERE device_id = \(device) AND bundle_id = \(bundleID))
+        OR EXISTS (SELECT FROM purchase_devices WHERE device_id = \(device) AND bundle_id = \(bundleID))
+        OR EXISTS (SELECT FROM trials WHERE device_id = \(device) AND bundle_id = \(bundleID))
+        OR EXISTS (SELECT FROM grants WHERE device_id = \(device) AND bundle_id = \(bundleID))
+        OR EXISTS (SELECT FROM devices WHERE child_device_id = \(device) AND bundle_id = \(bundleID))
+        OR EXISTS (SELECT FROM devices WHERE device_id = \(device) AND bundle_id = \(bundleID)) AS is_known
+      """
   }
 }

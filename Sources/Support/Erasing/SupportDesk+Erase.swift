@@ -232,6 +232,23 @@ extension SupportDesk {
     return values
   }
 
+  /// Tells destinations of the children's devices, which have what they have by themselves from now on. One without a record of its own
+  /// is told as erased, so that its id does not stay.
+  private func tell(
+    _ children: [FormerChild], of customer: ErasedCustomer, on connection: PostgresConnection
+  ) async throws {
+    guard !children.isEmpty else { return }
+    let known = try await connection.pipeline(children.map(\.isKnown))
+    for isKnown in [true, false] {
+      let told = try zip(children, known).filter { try $1[0].decode("is_known", as: Bool.self) == isKnown }
+      if let events = CustomerChanges.enqueue(
+        told.map(\.0.change), in: catalog, isErased: !isKnown, at: customer.instant)
+      {
+        _ = try await connection.query(events)
+      }
+    }
+  }
+
   private func hasSignUp(_ customer: ErasedCustomer, _ connection: PostgresConnection) async throws -> Bool {
     guard let user = customer.user, try await UserDirectory.canRead("id", connection) else { return false }
     return try await UserDirectory.has(user, connection)
@@ -274,6 +291,7 @@ extension SupportDesk {
     let accounts = try await connection.query(customer.findAccounts).map {
       try $0.decode("account", as: String.self)
     }
+    let children = try await connection.query(customer.findChildren).map(FormerChild.init)
     var counts = ended.counts
     var countsOfOthers: [String: Int] = [:]
     for table in CustomerTable.all {
@@ -287,6 +305,7 @@ extension SupportDesk {
       let others = try await affected(table.eraseFromOthers(customer))
       if others > 0 { countsOfOthers[table.name] = others }
     }
+    try await tell(children, of: customer, on: connection)
     let pairingsOfOthers = countsOfOthers.removeValue(forKey: CustomerTable.devices.name) ?? 0
     let places = countsOfOthers.values.reduce(0, +)
     _ = try await connection.pipeline(ImpersonalFacts.accounts(accounts), timeout: ErasedCustomer.timeout)

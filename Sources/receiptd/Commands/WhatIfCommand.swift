@@ -1,9 +1,11 @@
+import Actions
 import ArgumentParser
 import Configuration
 import Foundation
 import HTTP
 import Numbers
 import ReceiptService
+import Subscriptions
 import Text
 
 /// `receiptd what-if`

@@ -36,8 +36,14 @@ import Testing
     #expect(screenTime.trial?.days == 30)
     #expect(screenTime.grace?.features["analytics"] == .word("warning"))
     #expect(screenTime.tiers["family"]?.features["childDevices"] == .count(5))
-    #expect(catalog["com.heatlab.app"]?.devicesPerPurchase == 2)
+    // Phone, iPad and watch of one account.
+    #expect(catalog["com.heatlab.app"]?.devicesPerPurchase == 10)
     #expect(screenTime.devicesPerPurchase == 10)
+    #expect(screenTime.offline == .grace)
+    for user in ["com.swiftclimb.app", "com.heatlab.app", "com.thaqalayn.app"] {
+      #expect(catalog[user]?.offline == .paidTime)
+    }
+    #expect(climbing.clientWrites == .observe)
     #expect(catalog.apps.filter(\.isDefault).map(\.bundleID) == ["com.screentimerewards"])
     // Its old builds are in use.
     #expect(screenTime.clientWrites == .accept)

@@ -48,7 +48,7 @@ import Testing
       change: "ALTER TABLE subscriptions ADD COLUMN plan text NOT NULL",
       line: "table subscriptions: plan is NOT NULL without a default", remedy: "or give it a default"),
     Case(
-      change: "DROP INDEX subscriptions_original_transaction_id_key",
+      change: "DROP INDEX idx_original_transaction_id",
       line: "table subscriptions: has no unique key on original_transaction_id",
       remedy: "CREATE UNIQUE INDEX CONCURRENTLY subscriptions_original_transaction_id_key"),
     Case(

@@ -24,6 +24,14 @@ enum Heatlab {
   static let bundleID = "com.heatlab.app"
   static let monthly = "com.heatlab.pro.monthly"
   static let annual = "com.heatlab.pro.annual"
+
+  /// The configuration with this number of devices for a purchase of Heatlab.
+  static func sharing(among devices: Int) -> (String) -> String {
+    {
+      $0.replacing(
+        #""bundleID": "\#(bundleID)","#, with: #""bundleID": "\#(bundleID)", "devicesPerPurchase": \#(devices),"#)
+    }
+  }
 }
 
 /// Runs a test with the shipped configuration, optionally changed.

@@ -83,7 +83,7 @@ import Testing
       let product = try await pool.query("SELECT premium_product_id FROM profiles")[0]
       #expect(try product.decode("premium_product_id", as: String.self) == "kept")
       let index = try await pool.query(
-        "SELECT indexdef FROM pg_indexes WHERE indexname = 'profiles_premium_expires_at_idx'")
+        "SELECT indexdef FROM pg_indexes WHERE indexname = 'idx_profiles_premium_expires_at'")
       #expect(
         try index[0].decode("indexdef", as: String.self).contains("WHERE (premium_expires_at IS NOT NULL)"))
     }

@@ -1,5 +1,7 @@
+import AppStoreSimulator
 import Foundation
 import Postgres
+import Subscriptions
 import TestDatabase
 import Testing
 
@@ -10,6 +12,7 @@ import Testing
 @Suite struct OldBackendNamesTests {
   /// What the apps' old migrations say, for a database that may have it.
   private static let migrations = """
+    SET search_path = public;
     ALTER TABLE profiles
       ADD COLUMN IF NOT EXISTS premium_expires_at TIMESTAMPTZ DEFAULT NULL,
       ADD COLUMN IF NOT EXISTS premium_product_id TEXT DEFAULT NULL,

@@ -93,7 +93,8 @@ import Testing
     policy: String
   ) async throws {
     let change: (String) -> String = {
-      $0.replacing(#""transferPolicy": "transfer","#, with: #""transferPolicy": "\#(policy)","#)
+      Heatlab.sharing(among: 2)($0)
+        .replacing(#""transferPolicy": "transfer","#, with: #""transferPolicy": "\#(policy)","#)
     }
     try await withShippedApps(change) { harness in
       let bought = try await buys(Heatlab.annual, in: harness)
@@ -174,7 +175,7 @@ import Testing
   @Test func `twenty devices that claim a purchase concurrently leave two, and every transfer is recorded`()
     async throws
   {
-    try await withShippedApps { harness in
+    try await withShippedApps(Heatlab.sharing(among: 2)) { harness in
       let bought = try await buys(Heatlab.monthly, in: harness)
       let answers = try await atOnce(20) { number in
         try await harness.validate([
@@ -208,10 +209,7 @@ import Testing
   @Test func `a purchase from before sharing is shared, and without sharing has one device again`()
     async throws
   {
-    let alone: (String) -> String = {
-      $0.replacing(#""devicesPerPurchase": 2,"#, with: #""devicesPerPurchase": 1,"#)
-    }
-    try await withShippedApps(alone) { harness in
+    try await withShippedApps(Heatlab.sharing(among: 1)) { harness in
       let bought = try await buys(Heatlab.monthly, in: harness)
       _ = try await harness.device("phone", shows: bought)
       #expect(try await holders(harness) == [])

@@ -220,15 +220,21 @@ import Testing
     }
   }
 
-  @Test func `SwiftClimb's premium is kept offline for 7 days after the last response`() async throws {
+  @Test func `SwiftClimb's premium is kept offline for the paid time, and for 7 days after the last response`()
+    async throws
+  {
     try await withShippedApps { harness in
       let anna = harness.user(of: SwiftClimb.bundleID)
-      _ = try await anna.buys(SwiftClimb.monthly)
+      let bought = try await anna.buys(SwiftClimb.monthly)
+      let end = try #require(bought.transaction.expiresDate)
       for _ in 0..<2 {
         let answer = try await anna.fetches()
-        #expect(answer.date("entitlements.offlineGraceUntil") == harness.clock.now + 7 * 86_400)
+        #expect(answer.date("entitlements.offlineGraceUntil") == end)
         harness.clock.advance(days: 3)
       }
+      harness.clock.set(end - 86_400)
+      let late = try await anna.fetches()
+      #expect(late.date("entitlements.offlineGraceUntil") == harness.clock.now + 7 * 86_400)
     }
   }
 

@@ -90,8 +90,7 @@ import Testing
       for device in ["phone", "watch"] { _ = try await harness.device(device, shows: bought) }
       #expect(try await seen("watch", harness))
       let alone = try await harness.service(
-        configuration: ScreenTime.configuration().replacing(
-          #""devicesPerPurchase": 2,"#, with: #""devicesPerPurchase": 1,"#),
+        configuration: Heatlab.sharing(among: 1)(ScreenTime.configuration()),
         settings: ["SWIFTCLIMB_JWT_SECRET": Harness.secret, "THAQALAYN_JWT_SECRET": Harness.secret])
       await alone.writeConfiguredApps()
       await alone.close()

@@ -7,6 +7,7 @@ import Subscriptions
 import Testing
 
 @testable import Customers
+@testable import Deliveries
 @testable import ReceiptService
 
 /// Children's devices that join a parent's with a code, and what they have.
@@ -65,8 +66,8 @@ import Testing
       // Ben gets another phone: the parent removes the old one, and the new one joins.
       #expect(try await harness.unpair("ben", from: "phone", secret: Self.parentSecret).status == 200)
       #expect(try await harness.childState("ben") == "expired")
-      #expect(try await harness.join("ben's new one", to: "phone").status == 201)
-      #expect(try await harness.childState("ben's new one") == "active active")
+      #expect(try await harness.join("ben-2", to: "phone").status == 201)
+      #expect(try await harness.childState("ben-2") == "active active")
 
       // A refund ends the access of the household.
       try await harness.happens(.refundLatest, to: bought.originalTransactionID)
@@ -82,11 +83,11 @@ import Testing
       let bought = try await harness.device("phone", buys: ScreenTime.family)
       #expect(try await harness.join("ann", to: "phone").status == 201)
       // A new phone of the same Apple Account.
-      _ = try await harness.device("new phone", shows: bought)
-      #expect(try await harness.children(of: "new phone").children == ["ann active"])
-      #expect(try await harness.join("ben", to: "new phone").status == 201)
+      _ = try await harness.device("new-phone", shows: bought)
+      #expect(try await harness.children(of: "new-phone").children == ["ann active"])
+      #expect(try await harness.join("ben", to: "new-phone").status == 201)
       #expect(try await harness.children(of: "phone").children == ["ann active", "ben active"])
-      #expect(try await harness.unpair("ann", from: "new phone").children == ["ben active"])
+      #expect(try await harness.unpair("ann", from: "new-phone").children == ["ben active"])
       #expect(try await harness.childState("ann") == "expired")
       // A device that only names the transaction's id sees no children.
       _ = try await harness.validate(["transactionID": bought.originalTransactionID, "deviceID": "stranger"])
@@ -144,8 +145,8 @@ import Testing
       #expect(try await harness.child("tablet").bool("entitlements.isAccessGranted") == true)
       // A stranger without a plan takes nothing from it.
       _ = try await harness.launch("stranger")
-      #expect(try await harness.pair("phone of another", to: "stranger").status == 201)
-      #expect(try await harness.launch("phone of another").status == 201)
+      #expect(try await harness.pair("phone-of-another", to: "stranger").status == 201)
+      #expect(try await harness.launch("phone-of-another").status == 201)
     }
   }
 
@@ -243,7 +244,7 @@ import Testing
       }
       #expect(try await harness.enter(codes[0], on: "ann").code == "pairing_code_invalid")
       for (index, code) in codes.dropFirst().enumerated() {
-        #expect(try await harness.enter(code, on: "child \(index)").status == 201)
+        #expect(try await harness.enter(code, on: "child-\(index)").status == 201)
       }
     }
   }
@@ -265,7 +266,7 @@ import Testing
   }
 
   @Test func `many guesses of one address are refused`() async throws {
-    try await withHarness(configuration: ScreenTime.configuration(), environment: ["RATE_LIMIT": "on"]) {
+    try await withHarness(configuration: ScreenTime.configuration(), environment: ["RATE_LIMIT": "1000"]) {
       harness in
       var statuses: [Int] = []
       for _ in 0..<60 {

@@ -141,7 +141,7 @@ import Testing
       _ = try await harness.pool.query(
         "ALTER TABLE profiles ADD COLUMN created_at timestamptz NOT NULL DEFAULT now()")
       _ = try await harness.pool.query(
-        "ALTER TABLE user_preferences ADD COLUMN created_at timestamptz NOT NULL DEFAULT now()")
+        "UPDATE client_write_modes SET had_clients = true WHERE table_name = 'user_preferences'")
       _ = try await harness.pool.query(
         """
         INSERT INTO profiles (id, created_at)

@@ -1,11 +1,12 @@
 import Configuration
 import Customers
 import Foundation
-import Ledger
 import Postgres
 import Subscriptions
 import Testing
+import Work
 
+@testable import Ledger
 @testable import Numbers
 @testable import ReceiptService
 
@@ -27,14 +28,14 @@ import Testing
       for _ in 0..<10 {
         let other = try OtherConfiguration(of: life.bundleID, &random)
         var findings: [String: WhatIf.Finding] = [:]
-        let before = try await harness.row(of: "subscriptions")
+        let before = try await harness.allRows(of: "subscriptions")
         let reports = try await harness.service.compare(
           with: AppCatalog(json: Data(other.text.utf8), named: "other"), bundleID: life.bundleID, at: instant
         ) { _, _ in
         } found: { finding in
           findings[finding.customer.id] = finding
         }
-        #expect(try await harness.row(of: "subscriptions") == before)
+        #expect(try await harness.allRows(of: "subscriptions") == before)
         #expect(reports[0].groups.values.reduce(0) { $0 + $1.now + $1.later } == findings.count)
         let problems = try await Self.disagreements(
           findings, about: life, with: other.text, from: instant, harness)
@@ -91,7 +92,7 @@ import Testing
     return found
   }
 
-  /// What a server answers to customers, by the rows that it wrote.
+  /// What a server answers to customers who have a record, by the rows that it wrote.
   private static func answers(
     _ service: Service, to customers: [Customer], of bundleID: String
   ) async throws -> [Customer: (Date) -> Entitlements] {
@@ -99,7 +100,7 @@ import Testing
     let records = try await service.pool.customerRecords(
       users: customers.compactMap(\.userID), devices: customers.compactMap(\.deviceID))
     return Dictionary(
-      uniqueKeysWithValues: customers.map { customer in
+      uniqueKeysWithValues: customers.filter { records[$0].has(of: app) }.map { customer in
         (
           customer,
           { at in
@@ -116,7 +117,7 @@ import Testing
     let rows = try await service.pool.query(
       "SELECT original_transaction_id AS id FROM subscriptions WHERE bundle_id = \(bundleID)")
     for row in rows {
-      _ = try await service.ledger.record(
+      _ = try await service.notifications.ledger.record(
         LedgerEntry(
           app: app, originalTransactionID: row.decode("id"), because: .time, instant: service.clock.now()))
     }
@@ -175,7 +176,7 @@ private struct OtherConfiguration {
 
 extension Harness {
   /// All rows of a table as one text.
-  fileprivate func row(of table: String) async throws -> String {
+  fileprivate func allRows(of table: String) async throws -> String {
     try await pool.query(
       "SELECT coalesce(string_agg(t::text, ' ' ORDER BY t::text), '') AS text FROM \(unescaped: table) t"
     )[0].decode("text")

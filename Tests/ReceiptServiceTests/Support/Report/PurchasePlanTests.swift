@@ -166,7 +166,7 @@ import Text
 
   @Test func `a report names all devices that share a purchase, also after the first one left`() async throws
   {
-    try await withShippedApps { harness in
+    try await withShippedApps(Heatlab.sharing(among: 2)) { harness in
       let bought = try harness.buy(Heatlab.monthly, bundleID: Heatlab.bundleID)
       for device in ["first", "second", "third"] {
         _ = try await harness.device(device, shows: bought)
