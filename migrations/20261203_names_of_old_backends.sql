@@ -66,3 +66,6 @@ BEGIN
   END IF;
 END
 $$;
+
+-- migrate: new transaction
+SELECT public.receiptd_set_rights('user_preferences');

@@ -29,7 +29,8 @@ enum Heatlab {
   static func sharing(among devices: Int) -> (String) -> String {
     {
       $0.replacing(
-        #""bundleID": "\#(bundleID)","#, with: #""bundleID": "\#(bundleID)", "devicesPerPurchase": \#(devices),"#)
+        #""bundleID": "\#(bundleID)","#,
+        with: #""bundleID": "\#(bundleID)", "devicesPerPurchase": \#(devices),"#)
     }
   }
 }

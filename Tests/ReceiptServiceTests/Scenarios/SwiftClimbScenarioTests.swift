@@ -220,7 +220,8 @@ import Testing
     }
   }
 
-  @Test func `SwiftClimb's premium is kept offline for the paid time, and for 7 days after the last response`()
+  @Test
+  func `SwiftClimb's premium is kept offline for the paid time, and for 7 days after the last response`()
     async throws
   {
     try await withShippedApps { harness in
