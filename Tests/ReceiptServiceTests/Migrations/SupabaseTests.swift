@@ -10,7 +10,9 @@ import Testing
   /// The app's own tables, which its clients use.
   private static let apps: Set = ["profiles", "user_preferences"]
   /// The tables that only the server reads.
-  private static let secret: Set = ["entitlement_keys", "device_secrets", "log_keys", "people_tokens"]
+  private static let secret: Set = [
+    "entitlement_keys", "device_secrets", "log_keys", "pairing_codes", "people_tokens",
+  ]
   /// The tables of which only the server reads some columns; `RoleRightsTests` checks each column.
   private static let partlySecret: Set = ["notifications", "jws_headers"]
 

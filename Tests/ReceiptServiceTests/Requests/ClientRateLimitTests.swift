@@ -37,7 +37,7 @@ import Testing
     try await withHarness(environment: Self.limited) { harness in
       let free: Set = ["/api/v1/subscriptions/webhook", "/.well-known/jwks.json", "/openapi.yaml"]
       let routes = harness.service.clientRouter.routes.filter { !free.contains($0.pattern) }
-      #expect(routes.count == 10)
+      #expect(routes.count == 13)
       for (number, route) in routes.enumerated() {
         let path = route.pattern.replacing("{userID}", with: UUID().uuidString)
           .replacing("{deviceID}", with: "device-\(number)").replacing("{childDeviceID}", with: "child")

@@ -11,7 +11,8 @@ import Testing
   private static let limits = [
     "POST /api/v1/subscriptions/validate": 262_144, "POST /api/v1/subscriptions/webhook": 262_144,
     "PUT /api/v1/profiles/{userID}/premium": 2_097_152, "POST /api/v1/trials": 65_536,
-    "POST /api/v1/devices/{deviceID}/children": 16_384, "POST /api/v1/events": 8_192,
+    "POST /api/v1/devices/{deviceID}/children": 16_384, "PUT /api/v1/devices/{deviceID}/parent": 16_384,
+    "POST /api/v1/devices/{deviceID}/pairing-codes": 1_024, "POST /api/v1/events": 8_192,
     "POST /api/v1/consent": 16_384,
   ]
 
