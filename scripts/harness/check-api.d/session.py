@@ -13,8 +13,8 @@ from world import user_token
 # An order in which each operation finds the objects that it names.
 ORDER = [
     "validate", "webhook", "putPremium", "getPremium", "startTrial", "getEntitlements", "pairChild", "listChildren",
-    "unpairChild", "postEvents", "postConsent", "getKeys", "getDescription", "getHealth", "getReadiness", "getMetrics", "getCustomer",
-    "find", "refresh", "grant", "revokeGrant", "extendTrial", "resetDeviceSecret", "transfer", "refundAnswer",
+    "unpairChild", "makePairingCode", "joinParent", "readParent", "postEvents", "postConsent", "getKeys",
+    "getDescription", "getHealth", "getReadiness", "getMetrics", "getCustomer", "find", "refresh", "grant", "revokeGrant", "extendTrial", "resetDeviceSecret", "transfer", "refundAnswer",
     "extendRenewal", "setFreeAccess", "requeue", "replay", "getNumbers", "listPeople", "addPerson", "removePerson",
     "exportCustomer", "eraseCustomer",
 ]
@@ -39,7 +39,7 @@ class Session:
             "app-transactions", {"bundleID": "com.screentimerewards", "account": "family"})
         now = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")
         self.now = now.replace("+00:00", "Z")
-        self.grant = None
+        self.grant, self.code = None, None
 
     def live(self, operation, name, body):
         """The example with values that are valid in this run."""
@@ -51,7 +51,7 @@ class Session:
             "signedAppTransaction": self.launch["signedAppTransaction"],
             "originalTransactionID": self.family["originalTransactionID"], "grant": self.grant,
             "id": self.family["originalTransactionID"],
-            "notificationUUID": self.replayed["uuid"],
+            "notificationUUID": self.replayed["uuid"], "pairingCode": self.code,
             "events": [{**event, "at": self.now} for event in body.get("events", [])],
         }
         if name in ("forged", "unknownTransaction"):
@@ -88,7 +88,7 @@ class Session:
 
     @staticmethod
     def _names_of_answers(operation):
-        for media in operation.response(200)["content"].values():
+        for media in (operation.response(200) or operation.response(201))["content"].values():
             return media.get("examples", {"none": {}})
 
     def _send(self, operation, name, example):
@@ -99,8 +99,13 @@ class Session:
             headers["Authorization"] = f"Bearer {token}"
         url = self.world.admin_url if operation.is_admin else self.world.client_url
         body = self.live(operation, name, example["value"]) if operation.request_examples else None
+        parameters = self.parameters
+        if operation.id in ("joinParent", "readParent"):
+            # A child's device, which joins with a secret of its own.
+            parameters = {**parameters, "deviceID": "EMMAS-IPAD"}
+            headers["Receiptd-Device-Secret"] = "A" * 43
         answer = web.call(
-            operation.method.upper(), url + operation.target(self.parameters), body, headers=headers, timeout=30)
+            operation.method.upper(), url + operation.target(parameters), body, headers=headers, timeout=30)
         response = operation.response(answer.status)
         if not response:
             return [f"the status {answer.status} is not documented: {answer.body[:300]}"]
@@ -117,6 +122,8 @@ class Session:
             faults = self.description.faults(value, schema)
         if operation.id == "grant":
             self.grant = value.get("grant")
+        if operation.id == "makePairingCode":
+            self.code = value.get("code")
         if "x-answer" in example:
             return faults + self._refusal(example["x-answer"], value, response)
         expected = operation.answer_to(name)
