@@ -1,4 +1,5 @@
 import Foundation
+import Platform
 import Testing
 
 @testable import Subscriptions
@@ -158,7 +159,7 @@ import Testing
 
   @Test(arguments: 0..<400 as Range<UInt64>)
   func `of any transactions those stand that no single one of the others replaced`(seed: UInt64) {
-    var random = SeededGenerator(seed: seed)
+    var random = SplitMix64(state: seed)
     let facts = (0..<Int.random(in: 2...30, using: &random)).map { number -> TransactionFact in
       // Quarters of an hour within four days, so that dates meet, and some of them closer than a minute.
       let start = Double.random(in: 0..<384, using: &random).rounded() / 96
