@@ -2,6 +2,46 @@ import JSON
 import Postgres
 import Work
 
+/// Adds a person, or adds a removed one again, with a new token.
+package struct AddPersonRequest: SupportRequest {
+  package static let operation = SupportOperation.people
+  package static let subpath = "/add"
+  /// The answer is the token, which is made with the person.
+  package static let hasPreview = false
+
+  /// The name, as records show it.
+  var name: String
+  /// The rights.
+  var role: SupportRole
+
+  package init(name: String, role: SupportRole) {
+    self.name = name
+    self.role = role
+  }
+
+  package func run(at people: People, by author: SupportAuthor, isDryRun: Bool) async throws -> AddedPerson {
+    try await people.add(name, role: role, by: author)
+  }
+}
+
+/// Removes a person, whose token ends with the commit. A repeated call changes nothing.
+package struct RemovePersonRequest: SupportRequest {
+  package static let operation = SupportOperation.people
+  package static let subpath = "/remove"
+
+  /// The name.
+  var name: String
+
+  package init(name: String) {
+    self.name = name
+  }
+
+  package func run(at people: People, by author: SupportAuthor, isDryRun: Bool) async throws -> RemovedPerson
+  {
+    try await people.remove(name, by: author, isDryRun: isDryRun)
+  }
+}
+
 /// The people with a token of their own: signs them in, adds and removes them.
 ///
 /// Nothing is cached: a person who was removed is refused by the next request on every server.
@@ -35,9 +75,10 @@ package struct People: Sendable {
     PeopleList(people: try await pool.query(PersonRows.all).map(Person.init))
   }
 
-  /// Adds a person, or adds a removed one again, with a new token.
   /// - Throws: ``SupportRefusal`` for a bad name, or a name that is in use; errors of the database.
-  package func add(_ name: String, role: SupportRole, by author: SupportAuthor) async throws -> AddedPerson {
+  fileprivate func add(_ name: String, role: SupportRole, by author: SupportAuthor) async throws
+    -> AddedPerson
+  {
     let name = try PersonName(name)
     let token = PersonToken()
     let instant = clock.now()
@@ -57,12 +98,13 @@ package struct People: Sendable {
     }
   }
 
-  /// Removes a person, whose token ends with the commit. A repeated call changes nothing.
   /// - Throws: ``SupportRefusal`` for an unknown name; errors of the database.
-  package func remove(_ name: String, by author: SupportAuthor) async throws -> RemovedPerson {
+  fileprivate func remove(
+    _ name: String, by author: SupportAuthor, isDryRun: Bool
+  ) async throws -> RemovedPerson {
     let name = PersonName(stored: name)
     let instant = clock.now()
-    return try await pool.withTransaction { connection in
+    return try await pool.withTransaction(isDryRun: isDryRun) { connection in
       let removed = try await connection.query(PersonRows.remove(name, by: author, at: instant)).first
       guard let person = try removed.map(Person.init) else {
         guard let known = try await connection.query(PersonRows.select(name)).first else {

@@ -1,9 +1,14 @@
 public import Foundation
 
 /// A `Decodable` UUID that accepts only the form of ``Foundation/UUID/init(rfc9562:)``.
-public struct StrictUUID: Decodable, Sendable, Hashable {
+public struct StrictUUID: Codable, Sendable, Hashable {
   /// The UUID.
   public let value: UUID
+
+  /// A UUID that was parsed.
+  public init(_ value: UUID) {
+    self.value = value
+  }
 
   /// - Throws: `DecodingError.dataCorrupted` for any other form. `UUID` accepts some of them.
   public init(from decoder: any Decoder) throws {
@@ -12,6 +17,12 @@ public struct StrictUUID: Decodable, Sendable, Hashable {
       throw DecodingError.dataCorruptedError(in: container, debugDescription: "a UUID is expected")
     }
     self.value = value
+  }
+
+  /// Writes the UUID in lower case.
+  public func encode(to encoder: any Encoder) throws {
+    var container = encoder.singleValueContainer()
+    try container.encode(value.uuidString.lowercased())
   }
 }
 

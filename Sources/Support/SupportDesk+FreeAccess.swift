@@ -6,19 +6,39 @@ import Postgres
 import Text
 import Work
 
+/// Opens every feature of an app to everyone from now on, or ends that.
+///
+/// It applies to every server's next response, because responses read it with the customer's records. A repeated call
+/// changes nothing.
+package struct FreeAccessRequest: SupportRequest {
+  package static let operation = SupportOperation.freeAccess
+
+  package enum State: String, Codable, Sendable { case on, off }
+
+  /// Whether to open or to close.
+  var state: State
+  /// The app.
+  var bundleID: String
+
+  package init(state: State, bundleID: String) {
+    self.state = state
+    self.bundleID = bundleID
+  }
+
+  package func run(
+    at desk: SupportDesk, by author: SupportAuthor, isDryRun: Bool
+  ) async throws -> FreeAccessResult {
+    try await desk.setFreeAccess(state == .on, bundleID: bundleID, by: author, isDryRun: isDryRun)
+  }
+}
+
 extension SupportDesk {
-  /// Opens every feature of an app to everyone from now on, or ends that.
-  ///
-  /// It applies to every server's next response, because responses read it with the customer's records. A repeated call
-  /// changes nothing.
-  ///
-  /// - Throws: ``SupportRefusal`` for an app that is not configured; errors of the database.
-  package func setFreeAccess(
-    _ isOn: Bool, bundleID: String, by author: SupportAuthor
+  fileprivate func setFreeAccess(
+    _ isOn: Bool, bundleID: String, by author: SupportAuthor, isDryRun: Bool
   ) async throws -> FreeAccessResult {
     let app = try app(named: bundleID)
     let instant = clock.now()
-    let result = try await pool.withTransaction { connection in
+    let result = try await pool.withTransaction(isDryRun: isDryRun) { connection in
       let changed = try await connection.query(
         isOn
           ? FreeAccessRows.open(app, by: author, at: instant)
@@ -30,12 +50,15 @@ extension SupportDesk {
               SupportAction(
                 name: "free-access", bundleID: bundleID, details: ["switched": .string(isOn ? "on" : "off")])
             ], by: author, at: instant))
-        return FreeAccessResult(bundleID: bundleID, isOn: isOn, since: instant, isChanged: true)
+        return FreeAccessResult(
+          bundleID: bundleID, isOn: isOn, since: instant, isChanged: true, isDryRun: isDryRun)
       }
       let latest = try await connection.query(FreeAccessRows.latest(app, isOn: isOn))
       return FreeAccessResult(
-        bundleID: bundleID, isOn: isOn, since: try latest.first?.decode("since"), isChanged: false)
+        bundleID: bundleID, isOn: isOn, since: try latest.first?.decode("since"), isChanged: false,
+        isDryRun: isDryRun)
     }
+    if isDryRun { return result }
     // The switch is made. What this cannot tell, the job tells within seconds.
     try? await FreeAccessSweep(pool: pool, catalog: catalog, clock: clock).tell(bundleID)
     return result
@@ -50,14 +73,17 @@ package struct FreeAccessResult: Encodable, Sendable, CustomStringConvertible {
   let isOn: Bool
   /// Since when; `null` if it was never switched.
   @Nullable var since: Date?
-  /// Whether this call changed it.
+  /// Whether this call changed it, or would.
   let isChanged: Bool
+  /// Whether nothing was written.
+  let isDryRun: Bool
 
-  init(bundleID: String, isOn: Bool, since: Date?, isChanged: Bool) {
+  init(bundleID: String, isOn: Bool, since: Date?, isChanged: Bool, isDryRun: Bool) {
     self.bundleID = bundleID
     self.isOn = isOn
     self.since = since
     self.isChanged = isChanged
+    self.isDryRun = isDryRun
   }
 
   /// One line.

@@ -1,6 +1,7 @@
 import Actions
 import Customers
 import Foundation
+import Identifiers
 import JSON
 import Postgres
 import Requests
@@ -8,31 +9,70 @@ import Subscriptions
 import Text
 import Work
 
+/// Grants a customer a tier for some days from now on.
+///
+/// Overlapping grants do not add up: access ends with the last of them. So repeating an uncertain call is safe.
+package struct GrantRequest: SupportRequest {
+  package static let operation = SupportOperation.grant
+
+  /// A user's UUID or a device id, depending on the app.
+  var customer: String
+  /// The app.
+  var bundleID: String
+  /// The tier.
+  var tier: String
+  /// From 1 to 36,500, of 24 hours.
+  var days: Int
+  /// Whether the customer may be one that was never seen.
+  var force: Bool?
+
+  package init(customer: String, bundleID: String, tier: String, days: Int, force: Bool? = nil) {
+    self.customer = customer
+    self.bundleID = bundleID
+    self.tier = tier
+    self.days = days
+    self.force = force
+  }
+
+  package func run(at desk: SupportDesk, by author: SupportAuthor, isDryRun: Bool) async throws -> GrantResult
+  {
+    try await desk.grant(self, by: author, isDryRun: isDryRun)
+  }
+}
+
+/// Revokes a grant from now on. A repeated call changes nothing. An agent may revoke own grants alone.
+package struct RevokeGrantRequest: SupportRequest {
+  package static let operation = SupportOperation.revokeGrant
+
+  /// The grant's id.
+  var grant: StrictUUID
+
+  package init(grant: UUID) {
+    self.grant = StrictUUID(grant)
+  }
+
+  package func run(at desk: SupportDesk, by author: SupportAuthor, isDryRun: Bool) async throws -> GrantResult
+  {
+    try await desk.revokeGrant(grant.value, by: author, isDryRun: isDryRun)
+  }
+}
+
 extension SupportDesk {
-  /// Grants a customer a tier for some days from now on.
-  ///
-  /// Overlapping grants do not add up: access ends with the last of them. So repeating an uncertain call is safe.
-  ///
-  /// - Parameters:
-  ///   - customer: a user's UUID or a device id, depending on the app.
-  ///   - days: from 1 to 36,500, of 24 hours.
-  ///   - isForced: whether the customer may be one that was never seen.
-  /// - Throws: ``SupportRefusal``; errors of the database.
-  package func grant(
-    to customer: String, bundleID: String, tier: String, days: Int, by author: SupportAuthor,
-    isForced: Bool = false
+  fileprivate func grant(
+    _ request: GrantRequest, by author: SupportAuthor, isDryRun: Bool
   ) async throws -> GrantResult {
+    let (bundleID, tier, days) = (request.bundleID, request.tier, request.days)
     let app = try app(named: bundleID)
     try app.checkTier(tier)
     try checkDays(days, by: author)
-    let customer = try app.customer(named: customer)
+    let customer = try app.customer(named: request.customer)
     let instant = clock.now()
     let grant = Grant(
       id: UUID(), tier: tier, startsAt: instant,
       endsAt: instant.addingTimeInterval(TimeInterval(days) * 86_400))
-    try await customerTransactions.run(locking: [customer.lockName]) { connection, _ in
+    try await customerTransactions.run(locking: [customer.lockName], isDryRun: isDryRun) { connection, _ in
       // Under the lock, because the customer may have been erased meanwhile.
-      try await checkSeen(customer, of: app, isForced: isForced, on: connection)
+      try await checkSeen(customer, of: app, isForced: request.force ?? false, on: connection)
       _ = try await connection.pipeline([
         GrantRows.insert(grant, to: customer, of: app, by: author),
         SupportActionRows.insert(
@@ -49,12 +89,13 @@ extension SupportDesk {
     }
     return GrantResult(
       StoredGrant(
-        grant: grant, bundleID: bundleID, customer: customer, reason: author.reason, grantedBy: author.by))
+        grant: grant, bundleID: bundleID, customer: customer, reason: author.reason, grantedBy: author.by),
+      isDryRun: isDryRun)
   }
 
-  /// Revokes a grant from now on. A repeated call changes nothing. An agent may revoke own grants alone.
-  /// - Throws: ``SupportRefusal`` for an unknown grant, and for one of an app that is not configured; errors of the database.
-  package func revokeGrant(_ id: UUID, by author: SupportAuthor) async throws -> GrantResult {
+  fileprivate func revokeGrant(
+    _ id: UUID, by author: SupportAuthor, isDryRun: Bool
+  ) async throws -> GrantResult {
     guard let row = try await pool.query(GrantRows.select(id)).first else {
       throw SupportRefusal.notFound("There is no grant \(id.uuidString.lowercased()).")
     }
@@ -65,14 +106,14 @@ extension SupportDesk {
     try await checkGiver(of: stored, by: author)
     let instant = clock.now()
     return try await customerTransactions.run(
-      locking: [customer.lockName],
+      locking: [customer.lockName], isDryRun: isDryRun,
       [GrantRows.revoke(id, by: author, at: instant), GrantRows.select(id)]
     ) { connection, answers in
       guard let revoked = answers.first, let row = answers.last?.first else {
         throw ServiceError.internalError
       }
       let grant = try StoredGrant(row)
-      guard !revoked.isEmpty else { return GrantResult(grant, isChanged: false) }
+      guard !revoked.isEmpty else { return GrantResult(grant, isChanged: false, isDryRun: isDryRun) }
       _ = try await connection.query(
         SupportActionRows.insert(
           [
@@ -81,7 +122,7 @@ extension SupportDesk {
               details: ["grant": .string(id.uuidString.lowercased()), "tier": .string(grant.grant.tier)])
           ], by: author, at: instant))
       try await statusWriter.write([customer], of: grant.bundleID, at: instant, on: connection)
-      return GrantResult(grant)
+      return GrantResult(grant, isDryRun: isDryRun)
     }
   }
 
@@ -122,10 +163,12 @@ package struct GrantResult: Encodable, Sendable, CustomStringConvertible {
   @Nullable var revokedAt: Date?
   /// The author of the revocation.
   @Nullable var revokedBy: String?
-  /// Whether this call changed something.
+  /// Whether this call changed something, or would.
   let isChanged: Bool
+  /// Whether nothing was written. Then the id of a new grant is not the one that it would get.
+  let isDryRun: Bool
 
-  init(_ stored: StoredGrant, isChanged: Bool = true) {
+  init(_ stored: StoredGrant, isChanged: Bool = true, isDryRun: Bool) {
     grant = stored.grant.id.uuidString.lowercased()
     bundleID = stored.bundleID
     customer = stored.customer.id
@@ -137,6 +180,7 @@ package struct GrantResult: Encodable, Sendable, CustomStringConvertible {
     revokedAt = stored.revokedAt
     revokedBy = stored.revokedBy
     self.isChanged = isChanged
+    self.isDryRun = isDryRun
   }
 
   /// One line.

@@ -9,25 +9,47 @@ import Subscriptions
 import Text
 import Work
 
-extension SupportDesk {
-  /// Extends a trial once, from its end, or from now if it is over.
-  ///
-  /// - Parameters:
-  ///   - device: any device of the trial; the devices of one Apple Account share it.
-  ///   - isForced: whether the device may be one that was never seen. Without a trial there is nothing to extend.
-  /// - Throws: ``SupportRefusal``, also for a trial that is extended already; errors of the database.
-  package func extendTrial(
-    of device: String, bundleID: String, days: Int, by author: SupportAuthor, isForced: Bool = false
+/// Extends a trial once, from its end, or from now if it is over.
+package struct ExtendTrialRequest: SupportRequest {
+  package static let operation = SupportOperation.extendTrial
+
+  /// Any device of the trial; the devices of one Apple Account share it.
+  var deviceID: String
+  /// The app.
+  var bundleID: String
+  /// From 1 to 36,500, of 24 hours.
+  var days: Int
+  /// Whether the device may be one that was never seen. Without a trial there is nothing to extend.
+  var force: Bool?
+
+  package init(deviceID: String, bundleID: String, days: Int, force: Bool? = nil) {
+    self.deviceID = deviceID
+    self.bundleID = bundleID
+    self.days = days
+    self.force = force
+  }
+
+  package func run(
+    at desk: SupportDesk, by author: SupportAuthor, isDryRun: Bool
   ) async throws -> TrialExtensionResult {
+    try await desk.extendTrial(self, by: author, isDryRun: isDryRun)
+  }
+}
+
+extension SupportDesk {
+  fileprivate func extendTrial(
+    _ request: ExtendTrialRequest, by author: SupportAuthor, isDryRun: Bool
+  ) async throws -> TrialExtensionResult {
+    let (bundleID, days) = (request.bundleID, request.days)
     let app = try app(named: bundleID)
     try checkDays(days, by: author)
-    guard case .device(let device) = try app.customer(named: device) else {
+    guard case .device(let device) = try app.customer(named: request.deviceID) else {
       throw SupportRefusal.invalid("\(bundleID) has no trials: its customers are users.")
     }
-    try await checkSeen(.device(device), of: app, isForced: isForced)
+    try await checkSeen(.device(device), of: app, isForced: request.force ?? false)
     let instant = clock.now()
     return try await customerTransactions.run(
-      locking: [Customer.device(device).lockName],
+      locking: [Customer.device(device).lockName], isDryRun: isDryRun,
       [TrialExtensionRows.select(device, bundleID: bundleID), FreeAccessByApp.select]
     ) { connection, answers in
       guard let stored = answers.first, let periods = answers.last else { throw ServiceError.internalError }
@@ -62,7 +84,8 @@ extension SupportDesk {
       let extended = Trial(startedAt: trial.startedAt, endsAt: endsAt)
       return TrialExtensionResult(
         deviceID: device, bundleID: bundleID, startedAt: trial.startedAt,
-        endsAt: extended.end(honoring: freeAccess.ending(at: instant)) ?? endsAt, extendedDays: days)
+        endsAt: extended.end(honoring: freeAccess.ending(at: instant)) ?? endsAt, extendedDays: days,
+        isDryRun: isDryRun)
     }
   }
 
@@ -86,7 +109,7 @@ extension Trial {
   }
 }
 
-/// The result of ``SupportDesk/extendTrial(of:bundleID:days:by:)``.
+/// The result of ``ExtendTrialRequest``.
 package struct TrialExtensionResult: Encodable, Sendable, CustomStringConvertible {
   /// The device.
   let deviceID: String
@@ -98,6 +121,8 @@ package struct TrialExtensionResult: Encodable, Sendable, CustomStringConvertibl
   let endsAt: Date
   /// The number of days added.
   let extendedDays: Int
+  /// Whether nothing was written.
+  let isDryRun: Bool
 
   /// One line.
   package var description: String { "\(deviceID): the trial ends at \(endsAt.rfc3339)" }

@@ -110,22 +110,42 @@ extension SupportDesk {
   }
 }
 
-extension SupportDesk {
-  /// Deletes the secret of a device whose app lost it and cannot prove the Apple Account.
-  ///
-  /// After that the device needs no secret until its app sends a new one with a proof of its account. A consent of the device
-  /// ends with its secret.
-  /// - Throws: ``SupportRefusal``; errors of the database.
-  package func resetDeviceSecret(
-    of device: String, bundleID: String, by author: SupportAuthor
+/// Deletes the secret of a device whose app lost it and cannot prove the Apple Account.
+///
+/// After that the device needs no secret until its app sends a new one with a proof of its account. A consent of the device
+/// ends with its secret.
+package struct ResetDeviceSecretRequest: SupportRequest {
+  package static let operation = SupportOperation.resetDeviceSecret
+
+  /// The device.
+  var deviceID: String
+  /// The app.
+  var bundleID: String
+
+  package init(deviceID: String, bundleID: String) {
+    self.deviceID = deviceID
+    self.bundleID = bundleID
+  }
+
+  package func run(
+    at desk: SupportDesk, by author: SupportAuthor, isDryRun: Bool
   ) async throws -> DeviceSecretResetResult {
+    try await desk.resetDeviceSecret(self, by: author, isDryRun: isDryRun)
+  }
+}
+
+extension SupportDesk {
+  fileprivate func resetDeviceSecret(
+    _ request: ResetDeviceSecretRequest, by author: SupportAuthor, isDryRun: Bool
+  ) async throws -> DeviceSecretResetResult {
+    let bundleID = request.bundleID
     let app = try app(named: bundleID)
-    guard case .device(let device) = try app.customer(named: device) else {
+    guard case .device(let device) = try app.customer(named: request.deviceID) else {
       throw SupportRefusal.invalid("\(bundleID) has no device secrets: its customers are users.")
     }
     let instant = clock.now()
     return try await customerTransactions.run(
-      locking: [Customer.device(device).lockName],
+      locking: [Customer.device(device).lockName], isDryRun: isDryRun,
       [DeviceSecretRows.delete(device, bundleID: bundleID, at: instant)]
     ) { connection, answers in
       let isChanged = answers.contains { $0.affected > 0 }
@@ -135,12 +155,13 @@ extension SupportDesk {
             [SupportAction(name: "reset-device-secret", bundleID: bundleID, to: .device(device))],
             by: author, at: instant))
       }
-      return DeviceSecretResetResult(deviceID: device, bundleID: bundleID, isChanged: isChanged)
+      return DeviceSecretResetResult(
+        deviceID: device, bundleID: bundleID, isChanged: isChanged, isDryRun: isDryRun)
     }
   }
 }
 
-/// The result of ``SupportDesk/resetDeviceSecret(of:bundleID:by:)``.
+/// The result of ``ResetDeviceSecretRequest``.
 package struct DeviceSecretResetResult: Encodable, Sendable, CustomStringConvertible {
   /// The device.
   let deviceID: String
@@ -148,6 +169,8 @@ package struct DeviceSecretResetResult: Encodable, Sendable, CustomStringConvert
   let bundleID: String
   /// Whether the device had a secret.
   let isChanged: Bool
+  /// Whether nothing was written.
+  let isDryRun: Bool
 
   /// One line.
   package var description: String {

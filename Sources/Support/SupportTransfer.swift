@@ -11,21 +11,39 @@ import Subscriptions
 import Text
 import Work
 
-extension SupportDesk {
-  /// Transfers one purchase to another customer of the same app.
-  ///
-  /// The previous owner's client cannot claim it back, whatever the app's transfer policy. Only support can transfer it
-  /// again, or the App Store, by signing a new `appAccountToken`. A family member's share of a purchase is not moved: it
-  /// has a transaction of its own, and ends with the family.
-  ///
-  /// - Parameters:
-  ///   - isForced: whether the customer may be one that was never seen.
-  ///   - isDryRun: whether to write nothing and to tell what would change.
-  /// - Throws: ``SupportRefusal``, ``ServiceError``; errors of the database.
-  package func transfer(
-    _ originalTransactionID: String, to customer: String, by author: SupportAuthor, isForced: Bool = false,
-    isDryRun: Bool = false
+/// Transfers one purchase to another customer of the same app.
+///
+/// The previous owner's client cannot claim it back, whatever the app's transfer policy. Only support can transfer it
+/// again, or the App Store, by signing a new `appAccountToken`. A family member's share of a purchase is not moved: it
+/// has a transaction of its own, and ends with the family.
+package struct TransferRequest: SupportRequest {
+  package static let operation = SupportOperation.transfer
+
+  /// The purchase.
+  var originalTransactionID: String
+  /// The new owner: a user's UUID or a device's id.
+  var to: String
+  /// Whether the customer may be one that was never seen.
+  var force: Bool?
+
+  package init(originalTransactionID: String, to: String, force: Bool? = nil) {
+    self.originalTransactionID = originalTransactionID
+    self.to = to
+    self.force = force
+  }
+
+  package func run(
+    at desk: SupportDesk, by author: SupportAuthor, isDryRun: Bool
   ) async throws -> TransferResult {
+    try await desk.transfer(self, by: author, isDryRun: isDryRun)
+  }
+}
+
+extension SupportDesk {
+  fileprivate func transfer(
+    _ request: TransferRequest, by author: SupportAuthor, isDryRun: Bool
+  ) async throws -> TransferResult {
+    let (originalTransactionID, isForced) = (request.originalTransactionID, request.force ?? false)
     guard originalTransactionID.isTransactionID else {
       throw SupportRefusal.notFound("'\(originalTransactionID)' is no transaction id: 1 to 20 digits.")
     }
@@ -33,7 +51,7 @@ extension SupportDesk {
       throw try await unknownPurchase(originalTransactionID)
     }
     let app = try app(named: stored.bundleID)
-    let customer = try app.customer(named: customer)
+    let customer = try app.customer(named: request.to)
     guard stored.subscription.current.ownership != "FAMILY_SHARED" else {
       throw SupportRefusal.invalid(
         "\(originalTransactionID) is a family member's share, which only its Apple Account can use. Transfer the "
@@ -122,7 +140,7 @@ extension StoredSubscription {
   }
 }
 
-/// The result of ``SupportDesk/transfer(_:to:by:isForced:isDryRun:)``.
+/// The result of ``TransferRequest``.
 package struct TransferResult: Sendable {
   /// The purchase.
   let originalTransactionID: String

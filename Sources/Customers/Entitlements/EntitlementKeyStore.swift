@@ -6,6 +6,30 @@ import Postgres
 import Text
 import Work
 
+/// Creates a new signing key for entitlement tokens. All servers publish it within about a minute; it signs an hour later.
+package struct RotateEntitlementKeyRequest: SupportRequest {
+  package static let operation = SupportOperation.rotateEntitlementKey
+
+  /// Whether the private key may be known to others: then the new key signs at once, and clients that fetch the key set again
+  /// reject all earlier tokens.
+  var leaked: Bool?
+
+  package init(leaked: Bool = false) {
+    self.leaked = leaked
+  }
+
+  package func run(
+    at room: CustomerRoom, by author: SupportAuthor, isDryRun: Bool
+  ) async throws -> EntitlementKeyRotation {
+    guard let refresh = room.entitlementKeyRefresh else {
+      throw SupportRefusal.invalid(
+        "ENTITLEMENT_KEY is set: append the new key's file to the list, and an hour later move it to the front."
+      )
+    }
+    return try await refresh.store.rotate(isLeaked: leaked ?? false, by: author, isDryRun: isDryRun)
+  }
+}
+
 /// The signing keys in the database, which all servers share.
 package struct EntitlementKeyStore: Sendable {
   let pool: PostgresPool
@@ -31,11 +55,11 @@ package struct EntitlementKeyStore: Sendable {
     }
   }
 
-  /// Creates the next signing key and records the author.
-  /// - Parameter isLeaked: the new key signs at once, and all others are withdrawn.
   /// - Throws: ``SupportRefusal`` if a newer key is already published and does not sign yet; errors of the database.
-  package func rotate(isLeaked: Bool, by author: SupportAuthor) async throws -> EntitlementKeyRotation {
-    try await pool.withTransaction { connection in
+  fileprivate func rotate(
+    isLeaked: Bool, by author: SupportAuthor, isDryRun: Bool
+  ) async throws -> EntitlementKeyRotation {
+    try await pool.withTransaction(isDryRun: isDryRun) { connection in
       _ = try await connection.query(EntitlementKeyRows.lock)
       // Do not decode the keys: a damaged one must not prevent its replacement.
       let latest = try await connection.query(EntitlementKeyRows.selectLatest)[0]

@@ -42,10 +42,11 @@ package final class CustomerTransactions: Sendable {
   /// `body` runs a second time if the first transaction did not get a lock or a row in time. A second transaction that does not get it
   /// fails with 55P03. So do the requests that wait for its turn, if it locked one name alone: they need the same lock.
   ///
+  /// - Parameter isDryRun: whether to roll back at the end and still return what `body` returned.
   /// - Throws: 429 `rate_limited` where too many requests wait, 503 `database_unavailable` where the turn does not come in time;
   ///   errors of `body` and of the database.
   package nonisolated(nonsending) func run<R>(
-    locking names: Set<String>, purchases: Set<String> = [], _ queries: [Query] = [],
+    locking names: Set<String>, purchases: Set<String> = [], isDryRun: Bool = false, _ queries: [Query] = [],
     _ body: nonisolated(nonsending) (PostgresConnection, ArraySlice<Rows>) async throws -> R
   ) async throws -> R {
     // In ascending order, as the locks are taken.
@@ -57,7 +58,8 @@ package final class CustomerTransactions: Sendable {
         taken.append(key)
       }
       try Task.checkCancellation()
-      let result = try await runInTurn(locking: names, purchases: purchases, queries, body)
+      let result = try await runInTurn(
+        locking: names, purchases: purchases, isDryRun: isDryRun, queries, body)
       endTurns(taken)
       return result
     } catch {
@@ -72,7 +74,7 @@ package final class CustomerTransactions: Sendable {
   }
 
   private nonisolated(nonsending) func runInTurn<R>(
-    locking names: Set<String>, purchases: Set<String>, _ queries: [Query],
+    locking names: Set<String>, purchases: Set<String>, isDryRun: Bool, _ queries: [Query],
     _ body: nonisolated(nonsending) (PostgresConnection, ArraySlice<Rows>) async throws -> R
   ) async throws -> R {
     func locks(_ timeout: Duration) -> [Query] {
@@ -81,7 +83,7 @@ package final class CustomerTransactions: Sendable {
       }
     }
     do {
-      return try await attempt(locks(LockTimeout.probe), queries, body)
+      return try await attempt(locks(LockTimeout.probe), isDryRun: isDryRun, queries, body)
     } catch let refusal as PostgresError where refusal.isLockNotGranted {
       do {
         try await places.take(.any)
@@ -89,15 +91,15 @@ package final class CustomerTransactions: Sendable {
         throw refusal
       }
       defer { places.end(.any) }
-      return try await attempt(locks(LockTimeout.alone), queries, body)
+      return try await attempt(locks(LockTimeout.alone), isDryRun: isDryRun, queries, body)
     }
   }
 
   private nonisolated(nonsending) func attempt<R>(
-    _ locks: [Query], _ queries: [Query],
+    _ locks: [Query], isDryRun: Bool, _ queries: [Query],
     _ body: nonisolated(nonsending) (PostgresConnection, ArraySlice<Rows>) async throws -> R
   ) async throws -> R {
-    try await pool.withTransaction { connection in
+    try await pool.withTransaction(isDryRun: isDryRun) { connection in
       let answers = try await connection.pipeline(locks + queries)
       return try await body(connection, answers.dropFirst(locks.count))
     }

@@ -69,9 +69,9 @@ extension Outbox {
 
   /// Makes a row due now in whatever state it is, and reopens its destination. Recorded in `support_actions`.
   /// - Returns: whether there is such a row.
-  package func requeue(id: Int64, by author: SupportAuthor) async throws -> Bool {
+  fileprivate func requeue(id: Int64, by author: SupportAuthor, isDryRun: Bool) async throws -> Bool {
     let instant = clock.now()
-    return try await pool.withTransaction { connection in
+    return try await pool.withTransaction(isDryRun: isDryRun) { connection in
       let rows = try await connection.query(OutboxRows.requeue(id, at: instant))
       guard let row = rows.first else { return false }
       // A row without an app is the premium status of a user.
@@ -85,13 +85,49 @@ extension Outbox {
     }
   }
 
-  /// Makes all rows due that were given up, of one app or of all.
+  /// Makes all rows of an app due that were given up.
   /// - Returns: the number of rows.
-  package func requeueDead(bundleID: String? = nil, by author: SupportAuthor) async throws -> Int {
-    let dead = try await pool.query(OutboxRows.dead(of: bundleID))
+  fileprivate func requeueDead(of app: App, by author: SupportAuthor, isDryRun: Bool) async throws -> Int {
+    let dead = try await pool.query(OutboxRows.dead(of: app.bundleID))
     var count = 0
-    for row in dead where try await requeue(id: row.decode("id"), by: author) { count += 1 }
+    for row in dead where try await requeue(id: row.decode("id"), by: author, isDryRun: isDryRun) {
+      count += 1
+    }
     return count
+  }
+}
+
+/// Makes one row of the outbox due now, in whatever state it is, and reopens its destination if it was disabled; or all rows
+/// of an app that were given up.
+package struct RequeueRequest: SupportRequest {
+  package static let operation = SupportOperation.requeue
+
+  /// The id in `support_outbox`.
+  var outbox: Int64?
+  /// The app.
+  var bundleID: String?
+
+  package init(outbox: Int64) {
+    self.outbox = outbox
+  }
+
+  package init(bundleID: String) {
+    self.bundleID = bundleID
+  }
+
+  package func run(at desk: Outbox, by author: SupportAuthor, isDryRun: Bool) async throws -> RequeueResult {
+    switch (outbox, bundleID) {
+    case (let id?, nil):
+      guard try await desk.requeue(id: id, by: author, isDryRun: isDryRun) else {
+        throw SupportRefusal.notFound("The outbox has no row \(id).")
+      }
+      return RequeueResult(requeued: 1, isDryRun: isDryRun)
+    case (nil, let bundleID?):
+      let app = try desk.catalog.app(named: bundleID)
+      return RequeueResult(
+        requeued: try await desk.requeueDead(of: app, by: author, isDryRun: isDryRun), isDryRun: isDryRun)
+    default: throw SupportRefusal.invalid("Exactly one of 'outbox' and 'bundleID' is needed.")
+    }
   }
 }
 
@@ -131,10 +167,9 @@ extension OutboxRows {
     """
   }
 
-  static func dead(of bundleID: String?) -> Query {
+  static func dead(of bundleID: String) -> Query {
     """
-    SELECT id FROM outbox WHERE done_at IS NULL AND dead_at IS NOT NULL AND (\(bundleID)::text IS NULL OR bundle_id = \(bundleID))
-    ORDER BY id
+    SELECT id FROM outbox WHERE done_at IS NULL AND dead_at IS NOT NULL AND bundle_id = \(bundleID) ORDER BY id
     """
   }
 }
@@ -143,10 +178,8 @@ extension OutboxRows {
 package struct RequeueResult: Encodable, Sendable, CustomStringConvertible {
   /// The number of rows of the outbox.
   package let requeued: Int
-
-  package init(requeued: Int) {
-    self.requeued = requeued
-  }
+  /// Whether nothing was written.
+  let isDryRun: Bool
 
   /// One line.
   package var description: String { "\(requeued) \(requeued == 1 ? "delivery" : "deliveries") requeued" }

@@ -4,10 +4,29 @@ import Configuration
 import Foundation
 import HTTP
 import HTTPTypes
+import Identifiers
 import Logging
 import Postgres
 import Requests
 import Subscriptions
+
+/// Processes a kept notification again.
+package struct ReplayRequest: SupportRequest {
+  package static let operation = SupportOperation.replay
+  /// What a notification does is known once it is recorded.
+  package static let hasPreview = false
+
+  /// Apple's `notificationUUID`.
+  var notificationUUID: StrictUUID
+
+  package init(notificationUUID: UUID) {
+    self.notificationUUID = StrictUUID(notificationUUID)
+  }
+
+  package func run(at replay: Replay, by author: SupportAuthor, isDryRun: Bool) async throws -> ReplayResult {
+    try await replay.run(notificationUUID.value, by: author)
+  }
+}
 
 /// Replays stored notifications that could not be processed when they were received.
 package struct Replay: Sendable {
@@ -120,7 +139,7 @@ package struct Replay: Sendable {
 }
 
 /// The result of a replay of a stored notification.
-package struct ReplayResult: Hashable, Sendable {
+package struct ReplayResult: Encodable, Hashable, Sendable, CustomStringConvertible {
   /// The value of the column `outcome`.
   package var outcome: String
   /// Whether it was processed; otherwise it is still pending.
@@ -170,6 +189,20 @@ package struct ReplayResult: Hashable, Sendable {
     /// Both in one line.
     package var description: String { "\(code): \(detail)" }
   }
+
+  private enum Key: CodingKey { case outcome, isProcessed, code, detail }
+
+  /// Writes one object, with the failure's members.
+  package func encode(to encoder: any Encoder) throws {
+    var members = encoder.container(keyedBy: Key.self)
+    try members.encode(outcome, forKey: .outcome)
+    try members.encode(isProcessed, forKey: .isProcessed)
+    try members.encodeIfPresent(failure?.code, forKey: .code)
+    try members.encodeIfPresent(failure?.detail, forKey: .detail)
+  }
+
+  /// The outcome, or why it still waits.
+  package var description: String { failure.map { "still waits: \($0)" } ?? outcome }
 }
 
 /// Why a stored notification could not be replayed.

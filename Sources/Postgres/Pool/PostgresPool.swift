@@ -73,12 +73,30 @@ public final class PostgresPool: Sendable {
   /// `body` runs a second time on another connection if the server ends the session before COMMIT or refuses writes. So its
   /// other side effects may happen twice.
   ///
+  /// - Parameter isDryRun: whether to roll back at the end and still return what `body` returned.
   /// - Throws: the error of `body`; ``PostgresError`` of kind `.outcomeUnknown` if COMMIT got no response.
   nonisolated(nonsending) public func withTransaction<R>(
+    isDryRun: Bool = false,
     _ body: nonisolated(nonsending) (PostgresConnection) async throws -> R
   ) async throws -> R {
-    try await withConnection { try await $0.transaction(body) }
+    guard isDryRun else { return try await withConnection { try await $0.transaction(body) } }
+    var preview: R?
+    do {
+      try await withConnection { connection in
+        try await connection.transaction { connection in
+          preview = try await body(connection)
+          throw DryRunEnd()
+        }
+      }
+    } catch let end as DryRunEnd {
+      guard let preview else { throw end }
+      return preview
+    }
+    throw DryRunEnd()
   }
+
+  /// Ends the transaction of a dry run.
+  private struct DryRunEnd: Error {}
 
   /// Runs the statements as one transaction in one round trip. The first failure rolls back all of them and is thrown.
   ///

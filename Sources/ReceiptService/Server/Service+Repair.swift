@@ -35,12 +35,6 @@ extension Service {
     return reports
   }
 
-  /// Processes a kept notification again, and records the author and the reason in the same transaction.
-  /// - Throws: ``ReplayFailure``, and errors of the database.
-  package func replay(_ notificationUUID: UUID, by author: SupportAuthor) async throws -> ReplayResult {
-    try await replay.run(notificationUUID, by: author)
-  }
-
   /// Processes waiting notifications again, until one attempt has reached all of them.
   func replayWaiting(only selection: Replay.Selection = .afterStart) async {
     await jobRunner.runUntilSuccess(replayJob(only: selection))
@@ -86,23 +80,6 @@ extension Service {
   package func loadEntitlementKeys() async {
     await customers.entitlementKeyRefresh?.run()
   }
-
-  /// Creates a new signing key for entitlement tokens. All servers publish it within about a minute; it signs an hour
-  /// later.
-  ///
-  /// - Parameter isLeaked: the private key may be known to others: the new key signs at once, and clients that fetch the
-  ///   key set again reject all earlier tokens.
-  /// - Throws: ``SupportRefusal`` if the keys are files or a new key does not sign yet; errors of the database.
-  package func rotateEntitlementKey(
-    isLeaked: Bool = false, by author: SupportAuthor
-  ) async throws -> EntitlementKeyRotation {
-    guard let refresh = customers.entitlementKeyRefresh else {
-      throw SupportRefusal.invalid(
-        "ENTITLEMENT_KEY is set: append the new key's file to the list, and an hour later move it to the front."
-      )
-    }
-    return try await refresh.store.rotate(isLeaked: isLeaked, by: author)
-  }
 }
 
 extension Service {
@@ -132,25 +109,5 @@ extension Service {
   ) async throws -> [WhatIfReport] {
     try await WhatIf(current: catalog, other: other, pool: pool).run(
       bundleID: bundleID, at: instant ?? clock.now(), progress: progress, found: found)
-  }
-}
-
-extension Service {
-  /// Makes one row of the outbox due now, in whatever state it is, and reopens its destination if it was disabled.
-  /// - Parameter id: the id in `support_outbox`.
-  /// - Throws: ``SupportRefusal`` if there is no such row, and errors of the database.
-  package func requeue(_ id: Int64, by author: SupportAuthor) async throws -> RequeueResult {
-    guard try await deliveries.outbox.requeue(id: id, by: author) else {
-      throw SupportRefusal.notFound("The outbox has no row \(id).")
-    }
-    return RequeueResult(requeued: 1)
-  }
-
-  /// Makes all rows of an app due now that were given up.
-  /// - Throws: ``SupportRefusal`` for an app that is not configured, and errors of the database.
-  package func requeueDead(of bundleID: String, by author: SupportAuthor) async throws -> RequeueResult {
-    let app = try catalog.app(named: bundleID)
-    return RequeueResult(
-      requeued: try await deliveries.outbox.requeueDead(bundleID: app.bundleID, by: author))
   }
 }

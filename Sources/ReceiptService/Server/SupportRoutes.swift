@@ -1,8 +1,9 @@
 import Actions
 import Customers
+import Deliveries
 import HTTP
 import HTTPTypes
-import Identifiers
+import JSON
 import Ledger
 import Numbers
 import Postgres
@@ -34,15 +35,20 @@ extension Service {
         }
       }
     }
-    /// Adds a route whose body has an author.
-    func act<Body: Decodable & SendableMetatype>(
-      _ operation: SupportOperation, _ rest: String = "",
-      _ handler: @escaping @Sendable (Body, SupportAuthor) async throws -> Response
-    ) {
-      on(.post, operation, rest) { request, actor in
-        try request.requireJSON()
-        let body = try request.decodeJSON(AuthoredBody<Body>.self)
-        return try await handler(body.action, body.author(signedInAs: actor))
+    /// Adds the route of an action.
+    func act<Action: SupportRequest>(
+      _: Action.Type, answering status: HTTPResponse.Status = .ok
+    ) where Action.Desk: ServiceDesk, Action.Answer: Encodable {
+      on(.post, Action.operation, Action.subpath) { request, actor in
+        let body = try request.authored(Action.self)
+        return try .json(body.isDryRun ? .ok : status, await self.perform(body, by: actor))
+      }
+    }
+    func act<Action: SupportRequest>(
+      _: Action.Type
+    ) where Action.Desk: ServiceDesk, Action.Answer: JSONWritable {
+      on(.post, Action.operation, Action.subpath) { request, actor in
+        .json(.ok, try await self.perform(try request.authored(Action.self), by: actor))
       }
     }
     on(.get, .numbers, "/{view}") { request, _ in try await self.numbers.route.respond(to: request) }
@@ -54,82 +60,106 @@ extension Service {
     on(.get, .find, "/{what}") { request, actor in
       .json(.ok, try await self.support.find(request.parameters.require("what"), by: actor))
     }
-    act(.refresh) { (body: RefreshBody, author) in
-      .json(.ok, try await self.support.refresh(body.id, by: author))
-    }
-    act(.grant) { (body: GrantBody, author) in
-      try await .json(
-        .created,
-        self.support.grant(
-          to: body.customer, bundleID: body.bundleID, tier: body.tier, days: body.days, by: author,
-          isForced: body.force ?? false))
-    }
-    act(.revokeGrant) { (body: RevokeGrantBody, author) in
-      try await .json(.ok, self.support.revokeGrant(body.grant.value, by: author))
-    }
-    act(.extendTrial) { (body: ExtendTrialBody, author) in
-      try await .json(
-        .ok,
-        self.support.extendTrial(
-          of: body.deviceID, bundleID: body.bundleID, days: body.days, by: author,
-          isForced: body.force ?? false))
-    }
-    act(.resetDeviceSecret) { (body: DeviceBody, author) in
-      try await .json(
-        .ok, self.support.resetDeviceSecret(of: body.deviceID, bundleID: body.bundleID, by: author))
-    }
-    act(.transfer) { (body: TransferBody, author) in
-      .json(
-        .ok,
-        try await self.support.transfer(
-          body.originalTransactionID, to: body.to, by: author, isForced: body.force ?? false,
-          isDryRun: body.dryRun ?? false))
-    }
     on(.get, .exportCustomer, "/{customer}") { request, _ in
       try .json(
         .ok,
         await self.support.exportCustomer(
           request.parameters.require("customer"), bundleID: request.query["bundleID"]))
     }
-    act(.eraseCustomer) { (body: EraseCustomerBody, author) in
-      try await .json(
-        .ok,
-        self.support.eraseCustomer(
-          body.customer, bundleID: body.bundleID, by: author, isForced: body.force ?? false,
-          isDryRun: body.dryRun ?? false))
-    }
-    act(.refundAnswer) { (body: RefundAnswerBody, author) in
-      try await .json(
-        .ok, self.support.preferRefund(body.prefer, for: body.id, bundleID: body.bundleID, by: author))
-    }
-    act(.extendRenewal) { (body: ExtendRenewalBody, author) in
-      try await .json(
-        .ok,
-        self.support.renewalExtensions.extend(
-          body.originalTransactionID, days: body.days, reasonCode: body.reasonCode,
-          isDryRun: body.dryRun ?? false, isForced: body.force ?? false, by: author))
-    }
-    act(.freeAccess) { (body: FreeAccessBody, author) in
-      try await .json(
-        .ok, self.support.setFreeAccess(body.state == .on, bundleID: body.bundleID, by: author))
-    }
-    act(.requeue) { (body: RequeueBody, author) in
-      switch (body.outbox, body.bundleID) {
-      case (let id?, nil): try await .json(.ok, self.requeue(id, by: author))
-      case (nil, let bundleID?): try await .json(.ok, self.requeueDead(of: bundleID, by: author))
-      default: throw Problem.invalidRequest("Exactly one of 'outbox' and 'bundleID' is needed.")
-      }
-    }
-    act(.replay) { (body: ReplayBody, author) in
-      try .json(.ok, ReplayAnswer(try await self.replay(body.notificationUUID.value, by: author)))
-    }
     on(.get, .people) { _, _ in try await .json(.ok, self.people.list()) }
-    act(.people, "/add") { (body: AddPersonBody, author) in
-      try await .json(.created, self.people.add(body.name, role: body.role, by: author))
+    act(RefreshRequest.self)
+    act(GrantRequest.self, answering: .created)
+    act(RevokeGrantRequest.self)
+    act(ExtendTrialRequest.self)
+    act(ResetDeviceSecretRequest.self)
+    act(TransferRequest.self)
+    act(EraseCustomerRequest.self)
+    act(RefundAnswerRequest.self)
+    act(ExtendRenewalRequest.self)
+    act(FreeAccessRequest.self)
+    act(RequeueRequest.self)
+    act(ReplayRequest.self)
+    act(AddPersonRequest.self, answering: .created)
+    act(RemovePersonRequest.self)
+  }
+
+  private func perform<Action: SupportRequest>(
+    _ body: AuthoredBody<Action>, by actor: SupportActor
+  ) async throws -> Action.Answer where Action.Desk: ServiceDesk {
+    try await perform(body.action, by: body.author(signedInAs: actor), isDryRun: body.isDryRun)
+  }
+}
+
+/// A part of the service that carries out actions of support.
+package protocol ServiceDesk {
+  /// The service's one.
+  static func desk(of service: Service) -> Self
+}
+
+extension SupportDesk: ServiceDesk {
+  package static func desk(of service: Service) -> SupportDesk { service.support }
+}
+
+extension Outbox: ServiceDesk {
+  package static func desk(of service: Service) -> Outbox { service.deliveries.outbox }
+}
+
+extension Replay: ServiceDesk {
+  package static func desk(of service: Service) -> Replay { service.replay }
+}
+
+extension People: ServiceDesk {
+  package static func desk(of service: Service) -> People { service.people }
+}
+
+extension CustomerRoom: ServiceDesk {
+  package static func desk(of service: Service) -> CustomerRoom { service.customers }
+}
+
+extension Service {
+  /// Carries out an action of support: the one way of commands and of the support API.
+  ///
+  /// - Parameter isDryRun: whether to write nothing, and to answer as if it had been written.
+  /// - Throws: ``SupportRefusal``; errors of the action.
+  package func perform<Action: SupportRequest>(
+    _ action: Action, by author: SupportAuthor, isDryRun: Bool = false
+  ) async throws -> Action.Answer where Action.Desk: ServiceDesk {
+    try await action.perform(at: Action.Desk.desk(of: self), by: author, isDryRun: isDryRun)
+  }
+}
+
+/// A body of the support API: the members of the action, its author, and whether to write nothing.
+private struct AuthoredBody<Action: SupportRequest>: Decodable, Sendable {
+  let action: Action
+  let isDryRun: Bool
+  private let by: String?
+  private let reason: String
+
+  private enum Key: CodingKey { case by, reason, dryRun }
+
+  init(from decoder: any Decoder) throws {
+    let members = try decoder.container(keyedBy: Key.self)
+    action = try Action(from: decoder)
+    isDryRun = try members.decodeIfPresent(Bool.self, forKey: .dryRun) ?? false
+    by = try members.decodeIfPresent(String.self, forKey: .by)
+    reason = try members.decode(String.self, forKey: .reason)
+  }
+
+  /// The author of the action. `by` never replaces the name of a person, and a machine's record says that it is a machine's.
+  /// - Throws: ``SupportRefusal`` for a name beside a person's token, and for a bad name or reason.
+  func author(signedInAs actor: SupportActor) throws(SupportRefusal) -> SupportAuthor {
+    guard let by else { return try SupportAuthor(by: actor, reason: reason) }
+    guard case .machine = actor else {
+      throw .invalid("'by' is the person of the token, \(actor.name): leave it out.")
     }
-    act(.people, "/remove") { (body: RemovePersonBody, author) in
-      try await .json(.ok, self.people.remove(body.name, by: author))
-    }
+    return try SupportAuthor(by: .machine(speakingFor: by), reason: reason)
+  }
+}
+
+extension Request {
+  fileprivate func authored<Action: SupportRequest>(_: Action.Type) throws(Problem) -> AuthoredBody<Action> {
+    try requireJSON()
+    return try decodeJSON()
   }
 }
 

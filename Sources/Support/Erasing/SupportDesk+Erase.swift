@@ -11,25 +11,40 @@ import Subscriptions
 import Text
 import Work
 
-extension SupportDesk {
-  /// Erases a customer: the id is replaced by a random one, and everything that leads to the person goes. Money and counts
-  /// stay. ``CustomerTable`` has the rule of each table.
-  ///
-  /// What the App Store sends of the purchases later counts, and brings neither an id nor a token back. A signed transaction
-  /// of the same purchase, from any customer, gives it an owner again. Notifications of purchases that another customer has stay
-  /// as signed, also those that wait: without them a refund would be lost.
-  ///
-  /// - Parameters:
-  ///   - id: a user's UUID or a device's id.
-  ///   - bundleID: the app; needed if the id is a customer of several apps. Then only rows of this app change.
-  ///   - isForced: whether the customer may have a subscription that goes on at the App Store.
-  ///   - isDryRun: whether to change nothing and to count what would change.
-  /// - Throws: ``SupportRefusal``; errors of the database.
-  package func eraseCustomer(
-    _ id: String, bundleID: String? = nil, by author: SupportAuthor, isForced: Bool = false,
-    isDryRun: Bool = false
+/// Erases a customer: the id is replaced by a random one, and everything that leads to the person goes. Money and counts
+/// stay. ``CustomerTable`` has the rule of each table.
+///
+/// What the App Store sends of the purchases later counts, and brings neither an id nor a token back. A signed transaction
+/// of the same purchase, from any customer, gives it an owner again. Notifications of purchases that another customer has stay
+/// as signed, also those that wait: without them a refund would be lost.
+package struct EraseCustomerRequest: SupportRequest {
+  package static let operation = SupportOperation.eraseCustomer
+
+  /// A user's UUID or a device's id.
+  var customer: String
+  /// The app; needed if the id is a customer of several apps. Then only rows of this app change.
+  var bundleID: String?
+  /// Whether the customer may have a subscription that goes on at the App Store.
+  var force: Bool?
+
+  package init(customer: String, bundleID: String? = nil, force: Bool? = nil) {
+    self.customer = customer
+    self.bundleID = bundleID
+    self.force = force
+  }
+
+  package func run(
+    at desk: SupportDesk, by author: SupportAuthor, isDryRun: Bool
   ) async throws -> ErasureReport {
-    let customer = try await knownCustomer(id, of: bundleID)
+    try await desk.eraseCustomer(self, by: author, isDryRun: isDryRun)
+  }
+}
+
+extension SupportDesk {
+  fileprivate func eraseCustomer(
+    _ request: EraseCustomerRequest, by author: SupportAuthor, isDryRun: Bool
+  ) async throws -> ErasureReport {
+    let customer = try await knownCustomer(request.customer, of: request.bundleID)
     guard !author.reason.hasWord(customer.id) else {
       throw SupportRefusal.invalid("The reason stays in the record, so it must not have the customer's id.")
     }
@@ -37,7 +52,8 @@ extension SupportDesk {
       throw SupportRefusal.alreadyDone("\(customer.id) is the pseudonym of a customer that was erased.")
     }
     return ErasureReport(
-      try await erase(customer, by: author, isForced: isForced, isDryRun: isDryRun), isDryRun: isDryRun)
+      try await erase(customer, by: author, isForced: request.force ?? false, isDryRun: isDryRun),
+      isDryRun: isDryRun)
   }
 
   /// What was erased of one customer, and what stays elsewhere.
@@ -79,7 +95,8 @@ extension SupportDesk {
       do {
         let part = known.inOneTransaction(isDryRun: isDryRun).after(ended.keptOut)
         return try await customerTransactions.run(
-          locking: part.customerLocks, purchases: Set(part.purchaseLocks), part.lockAlone
+          locking: part.customerLocks, purchases: Set(part.purchaseLocks), isDryRun: isDryRun,
+          part.lockAlone
         ) { connection, answers in
           let locked = try await lock(part, answers, connection)
           let running = try await running(locked, isAllowed: ignoresRunning, connection)
@@ -87,7 +104,6 @@ extension SupportDesk {
           guard !erasure.counts.isEmpty || erasure.pairingsOfOthers + erasure.rowsOfOthers > 0 else {
             throw SupportRefusal.notFound(nothing(of: erasure))
           }
-          if isDryRun { throw DryRun(erasure: erasure) }
           return erasure
         }
       } catch is NewPurchase {
@@ -95,8 +111,6 @@ extension SupportDesk {
       } catch let error as PostgresError where error.isRetryable {
         // Two erasures of customers that the record of each other names.
         continue
-      } catch let dryRun as DryRun {
-        return dryRun.erasure
       }
     }
     throw ServiceError.databaseUnavailable
@@ -208,11 +222,6 @@ extension SupportDesk {
 
   /// Another purchase or trial of the customer arrived since they were read.
   private struct NewPurchase: Error {}
-
-  /// Rolls back a dry run.
-  private struct DryRun: Error {
-    let erasure: Erasure
-  }
 
   /// Why there is nothing to erase.
   private func nothing(of erasure: Erasure) -> String {

@@ -11,11 +11,28 @@ import Requests
 import Subscriptions
 import Work
 
+/// Asks the App Store about the purchases of a customer, records the answers, and tells what they repaired.
+package struct RefreshRequest: SupportRequest {
+  package static let operation = SupportOperation.refresh
+  /// The App Store is asked in any case, and its answers count.
+  package static let hasPreview = false
+
+  /// Anything that ``SupportDesk/find(_:by:)`` finds, or a transaction id that only the App Store knows.
+  var id: String
+
+  package init(id: String) {
+    self.id = id
+  }
+
+  package func run(
+    at desk: SupportDesk, by author: SupportAuthor, isDryRun: Bool
+  ) async throws -> RefreshReport {
+    try await desk.refresh(id, by: author)
+  }
+}
+
 extension SupportDesk {
-  /// Asks the App Store about the purchases of a customer, records the answers, and tells what they repaired.
-  /// - Parameter text: anything that ``find(_:)`` finds, or a transaction id that only the App Store knows.
-  /// - Throws: ``SupportRefusal``; errors of the database.
-  package func refresh(_ text: String, by author: SupportAuthor) async throws -> RefreshReport {
+  fileprivate func refresh(_ text: String, by author: SupportAuthor) async throws -> RefreshReport {
     var found = try await find(text, by: author.actor)
     let customers = found.search.customers
     let recorded = try await pool.withConnection { try await self.recorded(customers, $0) }

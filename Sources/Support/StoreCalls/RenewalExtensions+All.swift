@@ -10,6 +10,47 @@ import Subscriptions
 import Text
 import Work
 
+/// Extends the renewal dates of all active, paying subscribers of a product.
+package struct ExtendAllRenewalsRequest: SupportRequest {
+  package static let operation = SupportOperation.extendRenewal
+
+  /// The App Store's product id.
+  var productID: String
+  /// 1 to 90.
+  var days: Int
+  /// Apple's `extendReasonCode`, 0 to 3.
+  var reasonCode: Int
+  /// ISO 3166-1 alpha-3 codes; empty for all.
+  var storefronts: [String]
+  /// The app; `nil` for the only one that sells the product.
+  var bundleID: String?
+  /// Apple's name of the environment.
+  var environment: String
+  /// Whether to extend a product that was extended within a day.
+  var force: Bool?
+
+  package init(
+    productID: String, days: Int, reasonCode: Int, storefronts: [String], bundleID: String?,
+    environment: String, force: Bool?
+  ) {
+    self.productID = productID
+    self.days = days
+    self.reasonCode = reasonCode
+    self.storefronts = storefronts
+    self.bundleID = bundleID
+    self.environment = environment
+    self.force = force
+  }
+
+  package func run(
+    at desk: SupportDesk, by author: SupportAuthor, isDryRun: Bool
+  ) async throws -> RenewalExtension {
+    try await desk.renewalExtensions.extendAll(
+      ofProduct: productID, days: days, reasonCode: reasonCode, storefronts: storefronts, bundleID: bundleID,
+      environment: environment, isDryRun: isDryRun, isForced: force ?? false, by: author)
+  }
+}
+
 extension RenewalExtensions {
   /// An extension of the same product is refused for this time, unless it is forced.
   private static let pause: TimeInterval = 86_400

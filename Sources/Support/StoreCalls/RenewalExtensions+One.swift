@@ -8,6 +8,35 @@ import Requests
 import Subscriptions
 import Work
 
+/// Extends the renewal date of one subscription.
+package struct ExtendRenewalRequest: SupportRequest {
+  package static let operation = SupportOperation.extendRenewal
+
+  /// The subscription.
+  var originalTransactionID: String
+  /// 1 to 90.
+  var days: Int
+  /// Apple's `extendReasonCode`, 0 to 3.
+  var reasonCode: Int
+  /// Whether to extend a subscription again that was extended within a day.
+  var force: Bool?
+
+  package init(originalTransactionID: String, days: Int, reasonCode: Int, force: Bool? = nil) {
+    self.originalTransactionID = originalTransactionID
+    self.days = days
+    self.reasonCode = reasonCode
+    self.force = force
+  }
+
+  package func run(
+    at desk: SupportDesk, by author: SupportAuthor, isDryRun: Bool
+  ) async throws -> RenewalExtension {
+    try await desk.renewalExtensions.extend(
+      originalTransactionID, days: days, reasonCode: reasonCode, isDryRun: isDryRun,
+      isForced: force ?? false, by: author)
+  }
+}
+
 // The stored request for one subscription, from its lease to its end.
 extension RenewalExtensions {
   /// The outcome of the earlier attempts of a request.

@@ -9,17 +9,36 @@ import Subscriptions
 import Text
 import Work
 
-extension SupportDesk {
-  /// Sets what the App Store is told when one customer, or the buyer of one purchase, requests a refund. It replaces the
-  /// app's `refundAnswers`, from the next answer on; a request that waits is looked at within five minutes.
-  ///
-  /// - Parameters:
-  ///   - id: a customer, or any transaction id of a purchase.
-  ///   - bundleID: the only app; `nil` for all apps that know the id.
-  /// - Throws: ``SupportRefusal``; errors of the database.
-  package func preferRefund(
-    _ choice: RefundChoice, for id: String, bundleID: String? = nil, by author: SupportAuthor
+/// Sets what the App Store is told when one customer, or the buyer of one purchase, requests a refund. It replaces the
+/// app's `refundAnswers`, from the next answer on; a request that waits is looked at within five minutes.
+package struct RefundAnswerRequest: SupportRequest {
+  package static let operation = SupportOperation.refundAnswer
+
+  /// A customer, or any transaction id of a purchase.
+  var id: String
+  /// The preference.
+  var prefer: RefundChoice
+  /// The only app; `nil` for all apps that know the id.
+  var bundleID: String?
+
+  package init(id: String, prefer: RefundChoice, bundleID: String? = nil) {
+    self.id = id
+    self.prefer = prefer
+    self.bundleID = bundleID
+  }
+
+  package func run(
+    at desk: SupportDesk, by author: SupportAuthor, isDryRun: Bool
   ) async throws -> RefundPreferenceResult {
+    try await desk.preferRefund(self, by: author, isDryRun: isDryRun)
+  }
+}
+
+extension SupportDesk {
+  fileprivate func preferRefund(
+    _ request: RefundAnswerRequest, by author: SupportAuthor, isDryRun: Bool
+  ) async throws -> RefundPreferenceResult {
+    let (choice, id, bundleID) = (request.prefer, request.id, request.bundleID)
     if let bundleID { _ = try app(named: bundleID) }
     // PostgreSQL's text has no U+0000.
     guard !id.utf8.contains(0) else {
@@ -33,7 +52,8 @@ extension SupportDesk {
       ? pool.withConnection { try await CustomerSearch(id, in: catalog, $0).customers(named: id) } : []
     // An erasure that has begun ends before the record is written, or finds it.
     return try await customerTransactions.run(
-      locking: Set(found.map(\.customer.lockName)), purchases: Set(known.map(\.originalTransactionID))
+      locking: Set(found.map(\.customer.lockName)), purchases: Set(known.map(\.originalTransactionID)),
+      isDryRun: isDryRun
     ) { connection, _ in
       let actions = try await refundPreferences(
         choice, for: id, bundleID: bundleID, purchases: known, on: connection)
@@ -50,7 +70,7 @@ extension SupportDesk {
       return RefundPreferenceResult(
         id: id, prefer: choice, purchases: purchases.sorted(), openRequests: open.count,
         answerBy: try open.map { try $0.decode("deadline", as: Date.self) }.min(), lacksConsent: lacksConsent,
-        sentRequests: try open.count { try $0.decode("is_fixed", as: Bool.self) })
+        sentRequests: try open.count { try $0.decode("is_fixed", as: Bool.self) }, isDryRun: isDryRun)
     }
   }
 
@@ -115,7 +135,7 @@ extension SupportDesk {
   }
 }
 
-/// The result of ``SupportDesk/preferRefund(_:for:bundleID:by:)``.
+/// The result of ``RefundAnswerRequest``.
 package struct RefundPreferenceResult: Encodable, Sendable, CustomStringConvertible {
   /// The customer or purchase, as given.
   let id: String
@@ -131,10 +151,12 @@ package struct RefundPreferenceResult: Encodable, Sendable, CustomStringConverti
   let lacksConsent: Bool
   /// How many of these requests have an answer that was sent and whose end is not known: it is repeated unchanged.
   let sentRequests: Int
+  /// Whether nothing was written.
+  let isDryRun: Bool
 
   init(
     id: String, prefer: RefundChoice, purchases: [String], openRequests: Int, answerBy: Date?,
-    lacksConsent: Bool, sentRequests: Int
+    lacksConsent: Bool, sentRequests: Int, isDryRun: Bool
   ) {
     self.id = id
     self.prefer = prefer
@@ -143,6 +165,7 @@ package struct RefundPreferenceResult: Encodable, Sendable, CustomStringConverti
     self.answerBy = answerBy
     self.lacksConsent = lacksConsent
     self.sentRequests = sentRequests
+    self.isDryRun = isDryRun
   }
 
   /// One line.

@@ -109,7 +109,8 @@ struct RefreshCommand: AsyncParsableCommand {
     try await Startup.withService(.refresh) { service, actor in
       let report: RefreshReport
       do {
-        report = try await service.support.refresh(id, by: author.author(actor, reason, in: service))
+        report = try await service.perform(
+          RefreshRequest(id: id), by: author.author(actor, reason, in: service))
       } catch {
         throw Startup.failure("refresh: \(Startup.sentence(error))")
       }
@@ -138,16 +139,11 @@ struct TransferCommand: AsyncParsableCommand {
   @Flag(help: "Also if the customer was never seen.")
   var force = false
 
-  @Flag(help: "Show both customers before and after, and change nothing.")
-  var dryRun = false
-
   @OptionGroup var options: SupportOptions
 
   func run() async throws {
-    try await options.perform(.transfer) { desk, author in
-      try await desk.transfer(
-        originalTransactionID, to: customer, by: author, isForced: force, isDryRun: dryRun)
-    }
+    try await options.perform(
+      TransferRequest(originalTransactionID: originalTransactionID, to: customer, force: force))
   }
 }
 
@@ -166,9 +162,7 @@ struct ResetDeviceSecretCommand: AsyncParsableCommand {
   @OptionGroup var options: SupportOptions
 
   func run() async throws {
-    try await options.perform(.resetDeviceSecret) { desk, author in
-      try await desk.resetDeviceSecret(of: device, bundleID: bundle, by: author)
-    }
+    try await options.perform(ResetDeviceSecretRequest(deviceID: device, bundleID: bundle))
   }
 }
 
@@ -216,15 +210,9 @@ struct EraseCustomerCommand: AsyncParsableCommand {
   @Flag(help: "Also if a subscription goes on at the App Store.")
   var force = false
 
-  @Flag(help: "Count the rows of each table, and change nothing.")
-  var dryRun = false
-
   @OptionGroup var options: SupportOptions
 
   func run() async throws {
-    try await options.perform(.eraseCustomer) { desk, author in
-      try await desk.eraseCustomer(
-        customer, bundleID: bundle, by: author, isForced: force, isDryRun: dryRun)
-    }
+    try await options.perform(EraseCustomerRequest(customer: customer, bundleID: bundle, force: force))
   }
 }

@@ -33,10 +33,8 @@ struct GrantCommand: AsyncParsableCommand {
   @OptionGroup var options: SupportOptions
 
   func run() async throws {
-    try await options.perform(.grant) { desk, author in
-      try await desk.grant(
-        to: customer, bundleID: bundle, tier: tier, days: days, by: author, isForced: force)
-    }
+    try await options.perform(
+      GrantRequest(customer: customer, bundleID: bundle, tier: tier, days: days, force: force))
   }
 }
 
@@ -56,9 +54,7 @@ struct RevokeGrantCommand: AsyncParsableCommand {
   @OptionGroup var options: SupportOptions
 
   func run() async throws {
-    try await options.perform(.revokeGrant) { desk, author in
-      try await desk.revokeGrant(grant, by: author)
-    }
+    try await options.perform(RevokeGrantRequest(grant: grant))
   }
 }
 
@@ -83,9 +79,8 @@ struct ExtendTrialCommand: AsyncParsableCommand {
   @OptionGroup var options: SupportOptions
 
   func run() async throws {
-    try await options.perform(.extendTrial) { desk, author in
-      try await desk.extendTrial(of: device, bundleID: bundle, days: days, by: author, isForced: force)
-    }
+    try await options.perform(
+      ExtendTrialRequest(deviceID: device, bundleID: bundle, days: days, force: force))
   }
 }
 
@@ -134,12 +129,8 @@ struct FreeAccessCommand: AsyncParsableCommand {
       and continue with the remaining time when it is off.
       """)
 
-  enum Switch: String, ExpressibleByArgument, CaseIterable {
-    case on, off
-  }
-
   @Argument(help: "on or off.")
-  var state: Switch
+  var state: FreeAccessRequest.State
 
   @Option(help: "The app's bundle id.")
   var bundle: String
@@ -147,8 +138,8 @@ struct FreeAccessCommand: AsyncParsableCommand {
   @OptionGroup var options: SupportOptions
 
   func run() async throws {
-    try await options.perform(.freeAccess) { desk, author in
-      try await desk.setFreeAccess(state == .on, bundleID: bundle, by: author)
-    }
+    try await options.perform(FreeAccessRequest(state: state, bundleID: bundle))
   }
 }
+
+extension FreeAccessRequest.State: ExpressibleByArgument {}

@@ -34,8 +34,8 @@ struct PeopleCommand: AsyncParsableCommand {
 
     func run() async throws {
       try await Startup.withPeople { service, actor in
-        try await service.people.add(
-          name, role: role, by: author.author(actor, reason, in: service))
+        try await service.perform(
+          AddPersonRequest(name: name, role: role), by: author.author(actor, reason, in: service))
       }
     }
   }
@@ -72,7 +72,8 @@ struct PeopleCommand: AsyncParsableCommand {
 
     func run() async throws {
       try await Startup.withPeople { service, actor in
-        try await service.people.remove(name, by: author.author(actor, reason, in: service))
+        try await service.perform(
+          RemovePersonRequest(name: name), by: author.author(actor, reason, in: service))
       }
     }
   }

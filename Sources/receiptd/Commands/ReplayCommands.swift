@@ -1,5 +1,6 @@
 import Actions
 import ArgumentParser
+import Deliveries
 import Foundation
 import HTTP
 import Identifiers
@@ -34,13 +35,12 @@ struct ReplayCommand: AsyncParsableCommand {
     try await Startup.withService(.replay) { service, actor in
       let result: ReplayResult
       do {
-        result = try await service.replay(
-          notificationUUID, by: author.author(actor, reason, in: service))
+        result = try await service.perform(
+          ReplayRequest(notificationUUID: notificationUUID), by: author.author(actor, reason, in: service))
       } catch {
         throw Startup.failure("replay: \(Self.reason(error))")
       }
-      let words = result.failure.map { "still waits: \($0)" } ?? result.outcome
-      print("\(notificationUUID.uuidString.lowercased()): \(words)")
+      print("\(notificationUUID.uuidString.lowercased()): \(result)")
       if !result.isProcessed { throw ExitCode.failure }
     }
   }
@@ -80,18 +80,16 @@ struct ReplayEventsCommand: AsyncParsableCommand {
   @Option(help: "Only events of this type, such as renewed.")
   var type: String?
 
-  @Flag(help: "Count the events and send nothing.")
-  var dryRun = false
-
   @OptionGroup var options: SupportOptions
 
   func validate() throws { _ = try span(at: Date()) }
 
   func run() async throws {
     let span = try span(at: Date())
-    try await options.performWithService(.replayEvents, warningAbout: [.deliveries]) { service, author in
-      try await service.replayEvents(in: span, bundleID: bundle, type: type, isDryRun: dryRun, by: author)
-    }
+    try await options.perform(
+      ReplayEventsRequest(
+        since: span.lowerBound, until: span.upperBound, bundleID: bundle, type: type),
+      warningAbout: [.deliveries])
   }
 
   private func span(at now: Date) throws -> Range<Date> {
@@ -129,9 +127,8 @@ struct RequeueCommand: AsyncParsableCommand {
   }
 
   func run() async throws {
-    try await options.performWithService(.requeue, warningAbout: [.deliveries]) { service, author in
-      if let id { return try await service.requeue(id, by: author) }
-      return try await service.requeueDead(of: bundle ?? "", by: author)
-    }
+    try await options.perform(
+      id.map(RequeueRequest.init(outbox:)) ?? RequeueRequest(bundleID: bundle ?? ""),
+      warningAbout: [.deliveries])
   }
 }

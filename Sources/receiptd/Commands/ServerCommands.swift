@@ -1,6 +1,7 @@
 import Actions
 import ArgumentParser
 import Configuration
+import Customers
 import Dispatch
 import Foundation
 import HTTP
@@ -189,8 +190,6 @@ struct RotateEntitlementKeyCommand: AsyncParsableCommand {
   @OptionGroup var options: SupportOptions
 
   func run() async throws {
-    try await options.performWithService(.rotateEntitlementKey) { service, author in
-      try await service.rotateEntitlementKey(isLeaked: leaked, by: author)
-    }
+    try await options.perform(RotateEntitlementKeyRequest(leaked: leaked))
   }
 }

@@ -94,14 +94,19 @@ struct ExtendRenewalCommand: AsyncParsableCommand {
     let author = try await author.author(actor, reason ?? "", in: service)
     let (days, code) = (days ?? 0, reasonCode ?? 0)
     if let originalTransactionID {
-      return try await extensions.extend(
-        originalTransactionID, days: days, reasonCode: code, isDryRun: dryRun, isForced: force, by: author)
+      return try await service.perform(
+        ExtendRenewalRequest(
+          originalTransactionID: originalTransactionID, days: days, reasonCode: code, force: force),
+        by: author, isDryRun: dryRun)
     }
-    var asked = try await extensions.extendAll(
-      ofProduct: product ?? "", days: days, reasonCode: code,
-      storefronts: (storefronts ?? "").split(separator: ",").map { $0.trimmingCharacters(in: .whitespaces) },
-      bundleID: bundle, environment: sandbox ? "Sandbox" : "Production", isDryRun: dryRun, isForced: force,
-      by: author)
+    var asked = try await service.perform(
+      ExtendAllRenewalsRequest(
+        productID: product ?? "", days: days, reasonCode: code,
+        storefronts: (storefronts ?? "").split(separator: ",").map {
+          $0.trimmingCharacters(in: .whitespaces)
+        },
+        bundleID: bundle, environment: sandbox ? "Sandbox" : "Production", force: force),
+      by: author, isDryRun: dryRun)
     for _ in 0..<(Self.seconds / 5) where !asked.isComplete && !asked.isDryRun {
       try await Task.sleep(for: .seconds(5))
       asked = try await extensions.refreshed(asked.id)
@@ -132,9 +137,7 @@ struct RefundAnswerCommand: AsyncParsableCommand {
   @OptionGroup var options: SupportOptions
 
   func run() async throws {
-    try await options.perform(.refundAnswer) { desk, author in
-      try await desk.preferRefund(prefer, for: id, bundleID: bundle, by: author)
-    }
+    try await options.perform(RefundAnswerRequest(id: id, prefer: prefer, bundleID: bundle))
   }
 }
 

@@ -38,33 +38,31 @@ struct AuthorOptions: ParsableArguments {
   }
 }
 
-/// The options of an action of support: its author and its reason.
+/// The options of an action of support: its author, its reason, and whether to write nothing.
 struct SupportOptions: ParsableArguments {
   @OptionGroup var author: AuthorOptions
 
   @Option(help: "The reason for the action, for the record.")
   var reason: String
 
+  @Flag(help: "Tell what it would do, and change nothing.")
+  var dryRun = false
+
   func validate() throws { try author.requireName() }
 
   /// Performs an action of support and prints its result.
-  func perform<Answer: CustomStringConvertible>(
-    _ operation: SupportOperation, _ action: (SupportDesk, SupportAuthor) async throws -> Answer
-  ) async throws {
-    try await performWithService(operation) { service, author in try await action(service.support, author) }
-  }
-
-  /// Performs an action of the service and prints its result.
   /// - Parameter uses: the parts of the configuration whose warnings are logged.
-  func performWithService<Answer: CustomStringConvertible>(
-    _ operation: SupportOperation, warningAbout uses: Set<ConfigurationUse> = [],
-    _ action: (Service, SupportAuthor) async throws -> Answer
-  ) async throws {
-    try await Startup.withService(operation, warningAbout: uses) { service, actor in
+  func perform<Action: SupportRequest>(
+    _ action: Action, warningAbout uses: Set<ConfigurationUse> = []
+  ) async throws where Action.Desk: ServiceDesk {
+    try await Startup.withService(Action.operation, warningAbout: uses) { service, actor in
       do {
-        print("\(try await action(service, author.author(actor, reason, in: service)))".wrappedForTerminal())
+        let author = try await author.author(actor, reason, in: service)
+        let answer = try await service.perform(action, by: author, isDryRun: dryRun)
+        if dryRun { print("Dry run: nothing is written.") }
+        print("\(answer)".wrappedForTerminal())
       } catch {
-        throw Startup.failure("\(operation.rawValue): \(Startup.sentence(error))")
+        throw Startup.failure("\(Action.operation.rawValue): \(Startup.sentence(error))")
       }
     }
   }

@@ -5,6 +5,7 @@ import Postgres
 import Subscriptions
 import Testing
 
+@testable import Actions
 @testable import Deliveries
 @testable import ReceiptService
 
@@ -144,10 +145,13 @@ import Testing
       #expect(entry.customer == "device-7")
       #expect(entry.state == "dead")
       #expect(entry.error == "BAD_REQUEST: no")
-      let isRequeued = try await harness.service.deliveries.outbox.requeue(
+      let requeued = try await harness.service.deliveries.outbox.requeue(
         id: entry.id, by: #require(Harness.ada))
-      #expect(isRequeued)
-      #expect(try await !harness.service.deliveries.outbox.requeue(id: 1_000_000, by: #require(Harness.ada)))
+      #expect(requeued.requeued == 1)
+      let unknown = try await refusal {
+        _ = try await harness.service.deliveries.outbox.requeue(id: 1_000_000, by: #require(Harness.ada))
+      }
+      #expect(unknown == .notFound)
       try await harness.service.deliveries.outbox.run()
       #expect(cloud.writes.count == 20)
       #expect(try await harness.service.deliveries.outbox.list().isEmpty)

@@ -1,29 +1,47 @@
 import Actions
 import Configuration
 import Customers
-import Deliveries
 import Foundation
+import HTTP
 import JSON
-import Ledger
 import Postgres
 import Subscriptions
 import Text
 import Work
 
-extension Service {
-  /// Sends the lifecycle events of a span again, under their ids, also those that were too old to be sent. Recorded in
-  /// `support_actions`.
-  ///
-  /// - Parameters:
-  ///   - span: when receiptd learned the events.
-  ///   - bundleID: the only app; `nil` for all that receive events.
-  ///   - type: the only type; `nil` for all.
-  ///   - isDryRun: whether to count only.
-  /// - Throws: ``SupportRefusal`` for an unknown app or type, or an app without such a webhook; errors of the database.
-  package func replayEvents(
-    in span: Range<Date>, bundleID: String? = nil, type: String? = nil, isDryRun: Bool = false,
-    by author: SupportAuthor
+/// Sends the lifecycle events of a span again, under their ids, also those that were too old to be sent.
+package struct ReplayEventsRequest: SupportRequest {
+  package static let operation = SupportOperation.replayEvents
+
+  /// When receiptd learned the first event.
+  var since: Date
+  /// When it learned the first event that is not sent.
+  var until: Date
+  /// The only app; `nil` for all that receive events.
+  var bundleID: String?
+  /// The only type; `nil` for all.
+  var type: String?
+
+  package init(since: Date, until: Date, bundleID: String? = nil, type: String? = nil) {
+    self.since = since
+    self.until = until
+    self.bundleID = bundleID
+    self.type = type
+  }
+
+  package func run(
+    at desk: Outbox, by author: SupportAuthor, isDryRun: Bool
   ) async throws -> EventReplayResult {
+    guard since < until else { throw SupportRefusal.invalid("'since' must be before 'until'.") }
+    return try await desk.replayEvents(self, in: since..<until, by: author, isDryRun: isDryRun)
+  }
+}
+
+extension Outbox {
+  fileprivate func replayEvents(
+    _ request: ReplayEventsRequest, in span: Range<Date>, by author: SupportAuthor, isDryRun: Bool
+  ) async throws -> EventReplayResult {
+    let (bundleID, type) = (request.bundleID, request.type)
     if let type, LifecycleEventType(rawValue: type) == nil {
       let known = LifecycleEventType.allCases.map(\.rawValue).joined(separator: ", ")
       throw SupportRefusal.invalid("There is no event '\(type)'; there are \(known).")
