@@ -10,10 +10,12 @@ package enum SupportOperation: String, CaseIterable, Sendable {
   case grant
   case extendTrial = "extend-trial"
 
+  case acquisitionCost = "acquisition-cost"
   case adopt
   case eraseCustomer = "erase-customer"
   case exportCustomer = "export-customer"
   case extendRenewal = "extend-renewal"
+  case forgetXcode = "forget-xcode"
   case freeAccess = "free-access"
   case grandfather
   case kpi
@@ -38,7 +40,9 @@ package enum SupportOperation: String, CaseIterable, Sendable {
     // and `SupportDesk.checkGiver(of:by:)`.
     case .customer, .find, .refresh, .grant, .extendTrial, .revokeGrant: .agent
 
-    case .adopt, .eraseCustomer, .exportCustomer, .extendRenewal, .freeAccess, .grandfather, .kpi, .people,
+    case .acquisitionCost, .adopt, .eraseCustomer, .exportCustomer, .extendRenewal, .forgetXcode, .freeAccess,
+      .grandfather,
+      .kpi, .people,
       .reconcile, .refundAnswer, .replay,
       .replayEvents, .requeue, .resetDeviceSecret, .rotateEntitlementKey, .transfer,
       .whatIf:

@@ -8,6 +8,7 @@ import Postgres
 import Proofs
 import Requests
 import Subscriptions
+import Text
 import Work
 
 /// Claims that the App Store has to confirm: of customers from before receiptd, and of old builds that still write to the
@@ -44,7 +45,7 @@ package struct AdoptionRoom: Room {
   ///   - clientAwardDays: see ``AppAdoption/clientAwardDays``.
   ///   - progress: receives the app, how many claims are decided, and how many there are.
   /// - Returns: a report for each app.
-  /// - Throws: ``SupportRefusal`` for an unknown app, ``ClaimFileProblem``, and errors of the database.
+  /// - Throws: ``SupportRefusal`` for an unknown app, ``CSVProblem``, and errors of the database.
   package func adopt(
     bundleID: String? = nil, isDryRun: Bool, csv: String? = nil, clientAwardDays: Int? = nil,
     progress: @escaping @Sendable (_ bundleID: String, _ done: Int, _ total: Int) -> Void = { _, _, _ in }

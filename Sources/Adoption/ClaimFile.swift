@@ -6,6 +6,7 @@ import HTTP
 import Ledger
 import Proofs
 import Subscriptions
+import Text
 
 /// The claims of a CSV file: receiptd's own format, or the transactions that RevenueCat exports.
 struct ClaimFile: Sendable {
@@ -14,8 +15,8 @@ struct ClaimFile: Sendable {
   private(set) var skipped: [String: Int] = [:]
 
   /// Reads all claims of one app.
-  /// - Throws: ``ClaimFileProblem`` for the first row that cannot be used.
-  init(_ text: String, of app: App, proofs: ProofVerifier) throws(ClaimFileProblem) {
+  /// - Throws: ``CSVProblem`` for the first row that cannot be used.
+  init(_ text: String, of app: App, proofs: ProofVerifier) throws(CSVProblem) {
     let table = try CSVTable(text)
     if table.columns.contains("customer") {
       try read(table, of: app, proofs)
@@ -24,7 +25,7 @@ struct ClaimFile: Sendable {
     {
       readExport(table, of: app)
     } else {
-      throw ClaimFileProblem(
+      throw CSVProblem(
         line: 1,
         "the header must be customer and original_transaction_id, receipt or signed_transaction, or that of RevenueCat's "
           + "transactions export")
@@ -35,18 +36,18 @@ struct ClaimFile: Sendable {
 
   private mutating func read(
     _ table: CSVTable, of app: App, _ proofs: ProofVerifier
-  ) throws(ClaimFileProblem) {
+  ) throws(CSVProblem) {
     let proofColumns = ["original_transaction_id", "receipt", "signed_transaction"]
     guard proofColumns.contains(where: table.columns.contains) else {
-      throw ClaimFileProblem(line: 1, "the header needs one of \(proofColumns.joined(separator: ", "))")
+      throw CSVProblem(line: 1, "the header needs one of \(proofColumns.joined(separator: ", "))")
     }
     for row in table.rows {
-      guard let name = row["customer"] else { throw ClaimFileProblem(line: row.line, "it has no customer") }
+      guard let name = row["customer"] else { throw CSVProblem(line: row.line, "it has no customer") }
       let customer: Customer
       do throws(SupportRefusal) {
         customer = try app.customer(named: name)
       } catch {
-        throw ClaimFileProblem(line: row.line, error.description)
+        throw CSVProblem(line: row.line, error.description)
       }
       claims.append(try claim(row, by: customer, of: app, proofs))
     }
@@ -54,7 +55,7 @@ struct ClaimFile: Sendable {
 
   private func claim(
     _ row: CSVTable.Row, by customer: Customer, of app: App, _ proofs: ProofVerifier
-  ) throws(ClaimFileProblem) -> LegacyClaim {
+  ) throws(CSVProblem) -> LegacyClaim {
     do throws(Problem) {
       if let id = row["original_transaction_id"] {
         guard id.isTransactionID else {
@@ -74,9 +75,9 @@ struct ClaimFile: Sendable {
         return LegacyClaim(key: .init(customer: customer, transactionID: proof.transactionID), source: .file)
       }
     } catch {
-      throw ClaimFileProblem(line: row.line, error.detail)
+      throw CSVProblem(line: row.line, error.detail)
     }
-    throw ClaimFileProblem(
+    throw CSVProblem(
       line: row.line, "it has neither a transaction id, nor a receipt, nor a signed transaction")
   }
 

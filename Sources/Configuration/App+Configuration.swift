@@ -13,7 +13,7 @@ extension App {
       "products", "tiers", "free", "trial", "grace", "grandfather", "offlineGraceDays", "auth", "writeTo",
       "appStore", "cloudkit", "webhooks", "devicesPerPurchase", "eventBytesPerDay", "hosts", "default",
       "clientWrites", "userPreferences", "refundAnswers", "tellAccountToken", "reminders",
-      "forwardNotifications", "premiumWriters", "offline", "newTrials",
+      "forwardNotifications", "premiumWriters", "offline", "newTrials", "xcode",
     ])
     let bundleID = try object.requiredString("bundleID")
     guard let customer = try object.word("customer", as: CustomerKind.self) else {
@@ -54,6 +54,7 @@ extension App {
       auth: try readTokenIssuer(object),
       writeTo: Set(try object.words("writeTo", as: StatusDestination.self) ?? []),
       storeKey: try readStoreKey(object),
+      xcodeCertificates: try readXcode(object, environments: environments ?? []),
       cloudKit: try CloudKitContainer(of: object),
       webhooks: try WebhookEndpoint.all(of: object),
       reminders: try Reminders(of: object),
@@ -274,6 +275,30 @@ private func readStoreKey(_ object: ConfigurationObject) throws(ConfigurationPro
   return StoreKey(
     file: try key.requiredString("key"), keyID: try key.requiredString("keyID"),
     issuerID: try key.requiredString("issuerID"))
+}
+
+/// - Returns: the files of the certificates.
+private func readXcode(
+  _ object: ConfigurationObject, environments: [StoreEnvironment]
+) throws(ConfigurationProblem) -> [String] {
+  guard let xcode = try object.object("xcode") else {
+    guard !environments.contains(.xcode) else {
+      throw ConfigurationProblem(
+        object.path(of: "environments"),
+        "has Xcode; name the certificate of the StoreKit tests in \"xcode\": {\"certificates\": [\"path.cer\"]}"
+      )
+    }
+    return []
+  }
+  try xcode.allowOnly(["certificates"])
+  guard let files = try xcode.strings("certificates"), !files.isEmpty else {
+    throw ConfigurationProblem(xcode.path(of: "certificates"), "must have the path of a certificate")
+  }
+  guard environments.contains(.xcode) else {
+    throw ConfigurationProblem(
+      object.path(of: "xcode"), "has no effect without \"Xcode\" in environments; add it, or remove xcode")
+  }
+  return files
 }
 
 private func readFeatures(_ object: ConfigurationObject) throws(ConfigurationProblem) -> Features {

@@ -48,9 +48,10 @@ extension Reminders {
   init(of app: ConfigurationObject) throws(ConfigurationProblem) {
     self.init()
     guard let object = try app.object("reminders") else { return }
-    try object.allowOnly(["trialEndingDays", "graceEndingDays"])
+    try object.allowOnly(["trialEndingDays", "graceEndingDays", "graceDaily"])
     trialEndingDays = try object.integer("trialEndingDays", in: 1...365) ?? trialEndingDays
     graceEndingDays = try object.integer("graceEndingDays", in: 1...365) ?? graceEndingDays
+    graceDaily = try object.boolean("graceDaily") ?? graceDaily
   }
 }
 

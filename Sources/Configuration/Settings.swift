@@ -4,6 +4,7 @@ import Foundation
 import HTTP
 import Logging
 import Postgres
+import Subscriptions
 
 /// The settings of the environment, which README.md lists.
 package struct Settings: Sendable {
@@ -156,6 +157,35 @@ extension TrustedRoots {
     } catch {
       switch error {
       case .notCertificates(let reason): throw ConfigurationProblem("APP_STORE_ROOTS", "\(name): \(reason)")
+      }
+    }
+  }
+}
+
+extension XcodeCertificates {
+  /// The certificates of all apps that accept data of Xcode.
+  /// - Throws: ``ConfigurationProblem`` for a file that cannot be read or has no certificate.
+  package init(_ catalog: AppCatalog, _ settings: Settings) throws(ConfigurationProblem) {
+    var files: [[UInt8]] = []
+    for app in catalog.apps {
+      for path in app.xcodeCertificates {
+        let setting = "\(settings.configurationFile): xcode.certificates of \(app.bundleID)"
+        let file = Array(try ConfigurationFile.read(path, setting: setting))
+        do throws(TrustedRoots.ReadingFailure) {
+          _ = try XcodeCertificates(files: [file])
+        } catch {
+          switch error {
+          case .notCertificates(let reason): throw ConfigurationProblem(setting, "\(path): \(reason)")
+          }
+        }
+        files.append(file)
+      }
+    }
+    do throws(TrustedRoots.ReadingFailure) {
+      try self.init(files: files)
+    } catch {
+      switch error {
+      case .notCertificates(let reason): throw ConfigurationProblem("xcode.certificates", reason)
       }
     }
   }

@@ -62,6 +62,15 @@ package struct ReplacedVariables {
             + "file of a server-to-server key"
         ))
     }
+    let environment = names.filter { $0 == "NODE_ENV" || $0 == "PRODUCTION" }
+    if !environment.isEmpty {
+      lines.append(
+        (
+          environment,
+          "is not used, because Apple signs the environment of each purchase; set \"environments\" and "
+            + "\"sandboxGrants\" of the app in RECEIPTD_CONFIG instead"
+        ))
+    }
     self.lines = lines
   }
 

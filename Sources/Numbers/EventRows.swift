@@ -20,6 +20,13 @@ enum EventRows {
   /// events in a customer's name, and the export and the erasure of the customer read all of them.
   static let bytesPerCustomer = 256 << 10
 
+  /// The names that `kpi_daily` shows. An app of before names a StoreKit error `purchase_failed`; it counts as `storekit_error`.
+  private static let shown = [
+    "paywall_shown", "purchase_initiated", "storekit_error", "purchase_failed", "app_opened",
+    "restore_started",
+    "restore_succeeded", "app_crashed", "app_hang",
+  ]
+
   /// The new events of a request.
   struct Kept {
     var count: Int
@@ -103,7 +110,7 @@ enum EventRows {
         count(*) AS new_events,
         count(*) FILTER (WHERE name = 'paywall_shown') AS paywall_shown,
         count(*) FILTER (WHERE name = 'purchase_initiated') AS purchase_initiated,
-        count(*) FILTER (WHERE name = 'storekit_error') AS storekit_error
+        count(*) FILTER (WHERE name IN ('storekit_error', 'purchase_failed')) AS storekit_error
       FROM kept
       """
   }
@@ -140,7 +147,7 @@ enum EventRows {
   /// Counts these days' events.
   ///
   /// Clients can send any name, so only the most frequent names of a day get a row of their own. The names that `kpi_daily`
-  /// shows always do.
+  /// shows (``shown``) always do.
   static func count(from first: Day, through last: Day) -> Query {
     """
     WITH sent AS MATERIALIZED (
@@ -149,7 +156,7 @@ enum EventRows {
     ), ranked AS (
       SELECT day, bundle_id, name, row_number() OVER (
         PARTITION BY day, bundle_id
-        ORDER BY name IN ('paywall_shown', 'purchase_initiated', 'storekit_error') DESC, count(*) DESC, name) AS rank
+        ORDER BY name = ANY(\(shown)) DESC, count(*) DESC, name) AS rank
       FROM sent GROUP BY day, bundle_id, name
     )
     INSERT INTO kpi_events_daily (day, bundle_id, name, events, customers)

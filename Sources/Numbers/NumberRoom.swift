@@ -8,6 +8,9 @@ import Work
 
 /// Clients' events, and the KPIs that are counted from them and from facts.
 package struct NumberRoom: Room {
+  let catalog: AppCatalog
+  let pool: PostgresPool
+  let clock: ServiceClock
   /// `POST /api/v1/events`.
   package let events: EventIntake
   /// The views for support.
@@ -19,6 +22,9 @@ package struct NumberRoom: Room {
     catalog: AppCatalog, pool: PostgresPool, authenticator: Authenticator, charges: DayCharges,
     traffic: ClientRateLimits, clock: ServiceClock, metrics: EventMetrics
   ) {
+    self.catalog = catalog
+    self.pool = pool
+    self.clock = clock
     events = EventIntake(
       apps: AppOfRequest(catalog: catalog), authenticator: authenticator, charges: charges,
       traffic: traffic, clock: clock, metrics: metrics)

@@ -9,13 +9,14 @@ enum NumbersView: String, CaseIterable, Sendable {
   case cohorts = "kpi_cohorts"
   case trialCohorts = "kpi_trial_cohorts"
   case lifetimeValue = "kpi_lifetime_value"
+  case acquisition = "kpi_acquisition"
   case priceChanges = "kpi_price_changes"
 
   /// The column of the day or of the month's first day.
   private var dateColumn: String {
     switch self {
     case .daily, .revenue, .losses, .priceChanges: "day"
-    case .cohorts, .trialCohorts, .lifetimeValue: "cohort"
+    case .cohorts, .trialCohorts, .lifetimeValue, .acquisition: "cohort"
     }
   }
 
@@ -32,7 +33,7 @@ enum NumbersView: String, CaseIterable, Sendable {
       to_jsonb(figures) || jsonb_build_object('tier', nullif(figures.tier, ''),
         'product_id', nullif(figures.product_id, ''), 'country', nullif(figures.country, ''))
       """
-    case .revenue, .cohorts, .trialCohorts, .lifetimeValue, .priceChanges: "to_jsonb(figures)"
+    case .revenue, .cohorts, .trialCohorts, .lifetimeValue, .acquisition, .priceChanges: "to_jsonb(figures)"
     }
   }
 

@@ -25,7 +25,7 @@ package struct ProofVerifier: Sendable {
       let transaction = try verifier.transaction(signedTransaction)
       let renewalInfo: Signed<RenewalInfo>?
       if let signedRenewalInfo {
-        renewalInfo = try verifier.renewalInfo(signedRenewalInfo)
+        renewalInfo = try verifier.renewalInfo(signedRenewalInfo, of: transaction)
       } else {
         renewalInfo = nil
       }

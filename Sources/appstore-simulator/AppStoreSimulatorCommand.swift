@@ -8,7 +8,7 @@ struct AppStoreSimulatorCommand: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "appstore-simulator",
     abstract: "A simulated App Store: sells, renews, refunds, signs, notifies and serves the Server API.",
-    subcommands: [Serve.self, Control.self, Authority.self, CorpusCommand.self])
+    subcommands: [Serve.self, Xcode.self, Control.self, Authority.self, CorpusCommand.self])
 }
 
 /// Sends one request to the control API of a running simulator.

@@ -91,3 +91,48 @@ private struct StopSignal {
     for source in sources { source.cancel() }
   }
 }
+
+/// Signs as StoreKit testing in Xcode does, until SIGINT or SIGTERM.
+struct Xcode: AsyncParsableCommand {
+  static let configuration = CommandConfiguration(
+    abstract: "Sign like StoreKit testing in Xcode: one certificate, the environment Xcode, ids from 0.",
+    discussion: """
+      The control API is that of `serve`. Nothing is notified, and there is no Server API. A restart is a new run: its ids begin at 0 again, \
+      and the certificate stays.
+      """)
+
+  @Option(help: "The port to listen on; 0 for any.")
+  var port: UInt16 = 4000
+
+  @Option(help: "The folder of the certificate xcode.cer; created if missing.")
+  var folder: String
+
+  @Option(help: "The apps on sale: a file in the form of receiptd's config/apps.json.")
+  var config: String
+
+  @Option(
+    help:
+      "The length of a month in seconds, as with the time rate of a StoreKit file; the real calendar without it."
+  )
+  var monthSeconds: Double?
+
+  func validate() throws {
+    if let monthSeconds, !(monthSeconds > 0 && monthSeconds.isFinite) {
+      throw ValidationError("--month-seconds must be more than 0.")
+    }
+  }
+
+  func run() async throws {
+    let folder = URL(fileURLWithPath: folder)
+    let store = try SimulatedAppStore(
+      identity: StoreIdentity.loadOrMake(in: folder), apps: CatalogFile.read(URL(fileURLWithPath: config)),
+      timeScale: TimeScale(monthSeconds: monthSeconds))
+    let server = try await SimulatorServer(store: store, port: port, environment: .xcode)
+    let stop = StopSignal()
+    let address = try server.start()
+    print("http://\(address) signs with \(folder.appendingPathComponent("xcode.cer").path)")
+    fflush(nil)
+    await stop.wait()
+    await server.shutdown()
+  }
+}

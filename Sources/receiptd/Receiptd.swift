@@ -19,8 +19,9 @@ struct Receiptd: AsyncParsableCommand {
       FindCommand.self,
       CustomerCommand.self, RefreshCommand.self,
       ExportCustomerCommand.self, EraseCustomerCommand.self,
-      GrandfatherCommand.self, AdoptCommand.self,
-      PeopleCommand.self, KpiCommand.self, WhatIfCommand.self, RotateEntitlementKeyCommand.self,
+      GrandfatherCommand.self, AdoptCommand.self, ForgetXcodeCommand.self,
+      PeopleCommand.self, KpiCommand.self, AcquisitionCostCommand.self, WhatIfCommand.self,
+      RotateEntitlementKeyCommand.self,
       VersionCommand.self,
     ])
 }

@@ -54,7 +54,10 @@ import Testing
     "replay": (recordedLeads, [user]), "rotate-entitlement-key": (recordedLeads, reason),
     "people": (.roles([.lead], isRecorded: true), ["add", "somebody", "--role", "lead"]),
     "kpi": (leads, ["--day", "2026-02-01"]), "reconcile": (leads, []), "grandfather": (leads, ["--dry-run"]),
-    "adopt": (leads, ["--dry-run"]), "what-if": (leads, ["config/apps.json"]),
+    "adopt": (leads, ["--dry-run"]),
+    "acquisition-cost": (recordedLeads, ["--from", "docs/examples/acquisition-cost.csv"]),
+    "forget-xcode": (recordedLeads, []),
+    "what-if": (leads, ["config/apps.json"]),
   ]
   private static let reason = ["--reason", "ticket 812"]
 

@@ -12,6 +12,18 @@ import JSON
 public protocol SignedPayload: Codable, JSONReadable, Hashable, Sendable {
   /// The time of signing, at which the certificates must have been valid.
   var signedAt: Date { get }
+  /// Whether StoreKit testing in Xcode signed it, by its environment.
+  var isOfXcode: Bool { get }
+
+  /// Replaces the ids of Xcode, which begin again at 0 in each run, by those under which its data is kept.
+  mutating func takeXcodeIDs()
+}
+
+extension SignedPayload {
+  /// False: Xcode signs no such payload, or its type says otherwise.
+  public var isOfXcode: Bool { false }
+  /// Nothing: the payload has no ids, or they are completed elsewhere.
+  public mutating func takeXcodeIDs() {}
 }
 
 extension UUID {

@@ -7,7 +7,8 @@ public struct AppIdentity: Hashable, Sendable {
   public let bundleID: String
   /// Apple's number of the app. Without it, only the bundle id is compared.
   public let appAppleID: Int64?
-  /// The environments that the app accepts. Xcode and LocalTesting are not signed by Apple and are never accepted.
+  /// The environments that the app accepts. `SignedDataVerifier` sees to it that data of Xcode is signed by a configured certificate of Xcode, and
+  /// no other data is; LocalTesting is never accepted.
   public let environments: Set<Environment>
 
   /// Makes an app identity.
@@ -55,11 +56,14 @@ public struct AppIdentity: Hashable, Sendable {
       .wrongApp, "the payload \(found), not for '\(self.bundleID)'", subject: subject, isAuthentic: true)
   }
 
+  private static let known: Set<Environment> = [.production, .sandbox, .xcode]
+
   private func check(
     _ subject: VerificationFailure.Subject, environment: Environment?
   ) throws(VerificationFailure) {
-    if let environment, environment.isSignedByApple, environments.contains(environment) { return }
-    let accepted = environments.filter(\.isSignedByApple).map(\.rawValue).sorted().joined(separator: ", ")
+    if let environment, environments.contains(environment), Self.known.contains(environment) { return }
+    let accepted = environments.intersection(Self.known).map(\.rawValue).sorted().joined(
+      separator: ", ")
     let found = environment.map { "comes from '\($0.rawValue.fitForLog)'" } ?? "names no environment"
     throw .init(
       .wrongEnvironment, "the payload \(found); the app accepts: \(accepted)", subject: subject,

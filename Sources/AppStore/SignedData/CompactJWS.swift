@@ -82,9 +82,9 @@ extension [UInt8] {
 /// The header of a JWS in Apple's form, with all checks that need no cryptography.
 struct JWSHeader {
   /// Leaf and intermediate as DER. The third certificate is ignored: the sender chose it, and only the configured roots
-  /// are trusted.
+  /// are trusted. A header of Xcode has one certificate.
   let leaf: [UInt8]
-  let intermediate: [UInt8]
+  let intermediate: [UInt8]?
 
   init(segment: ArraySlice<UInt8>) throws(VerificationFailure) {
     guard let json = Base64.decode(segment, .url) else {
@@ -103,11 +103,14 @@ struct JWSHeader {
       throw .init(.criticalHeader, "the header has crit, which the App Store does not use")
     }
     let certificates = fields.x5c ?? []
-    guard certificates.count == 3 else {
-      let hint = certificates.count == 1 ? "; StoreKit testing in Xcode signs with one" : ""
-      throw .init(.certificateCount, "x5c holds \(certificates.count) certificates instead of 3\(hint)")
+    guard certificates.count == 3 || certificates.count == 1 else {
+      throw .init(.certificateCount, "x5c holds \(certificates.count) certificates instead of 3")
     }
     leaf = try Self.der(certificates[0], "leaf")
+    guard certificates.count == 3 else {
+      intermediate = nil
+      return
+    }
     intermediate = try Self.der(certificates[1], "intermediate")
     _ = try Self.der(certificates[2], "third")
   }

@@ -10,22 +10,26 @@ import Foundation
 /// under a header that is not cached costs about 1.2 ms more.
 public final class SignedDataVerifier: Sendable {
   private let validation: ChainValidation
+  private let xcode: XcodeCertificates
   private let cache: ChainCache
   private let now: @Sendable () -> ContinuousClock.Instant
   private let onOutcome: (@Sendable (VerificationFailure.Subject, VerificationFailure.Code?) -> Void)?
 
   /// - Parameters:
   ///   - roots: the trusted roots. Other roots need another verifier.
+  ///   - xcode: the certificates of StoreKit tests in Xcode, for development.
   ///   - cachedChains: the bound of the chain cache. Apple uses a handful of headers.
   ///   - lifetime: the lifetime of a cached chain.
   ///   - now: the clock for `lifetime`.
   ///   - onOutcome: receives the outcome of each JWS, nil for a valid one; it must not block.
   public init(
-    roots: TrustedRoots, cachedChains: Int = 64, lifetime: Duration = .seconds(3600),
+    roots: TrustedRoots, xcode: XcodeCertificates = .none, cachedChains: Int = 64,
+    lifetime: Duration = .seconds(3600),
     now: @escaping @Sendable () -> ContinuousClock.Instant = { .now },
     onOutcome: (@Sendable (VerificationFailure.Subject, VerificationFailure.Code?) -> Void)? = nil
   ) {
     validation = ChainValidation(roots: roots)
+    self.xcode = xcode
     cache = ChainCache(capacity: cachedChains, lifetime: lifetime)
     self.now = now
     self.onOutcome = onOutcome
@@ -90,8 +94,17 @@ public final class SignedDataVerifier: Sendable {
     } else {
       chain = try verifiedChain(of: jws)
     }
-    let payload = try Payload(signedJSON: jws.payload)
+    var payload = try Payload(
+      signedJSON: chain.isOfXcode ? XcodePayload.wholeMilliseconds(jws.payload) : jws.payload)
+    guard payload.isOfXcode == chain.isOfXcode else {
+      throw .init(
+        .untrustedRoot,
+        chain.isOfXcode
+          ? "a certificate of Xcode signs nothing but transactions, renewal infos and app transactions of the environment Xcode"
+          : "the payload says the environment Xcode, and its certificate is not one of Xcode")
+    }
     try chain.checkValid(at: payload.signedAt)
+    if chain.isOfXcode { payload.takeXcodeIDs() }
     return Signed(
       payload: payload, payloadBytes: jws.payload, signature: jws.signature, chain: chain)
   }
@@ -111,7 +124,16 @@ public final class SignedDataVerifier: Sendable {
 
   private func chain(under headerSegment: ArraySlice<UInt8>) throws(VerificationFailure) -> VerifiedChain {
     let header = try JWSHeader(segment: headerSegment)
-    let (key, path) = try validation.validate(leaf: header.leaf, intermediate: header.intermediate)
+    guard let intermediate = header.intermediate else {
+      guard let chain = xcode.chain(of: header.leaf, headerSegment: headerSegment) else {
+        throw .init(
+          .certificateCount,
+          "x5c holds 1 certificate instead of 3; StoreKit testing in Xcode signs with one, and this one is not in xcode.certificates"
+        )
+      }
+      return chain
+    }
+    let (key, path) = try validation.validate(leaf: header.leaf, intermediate: intermediate)
     return VerifiedChain(headerSegment: Array(headerSegment), key: key, path: path)
   }
 

@@ -43,7 +43,7 @@ public struct TrustedRoots: Sendable {
     self.fingerprints = fingerprints
   }
 
-  private static func certificatesAsDER(in file: [UInt8]) throws(ReadingFailure) -> [[UInt8]] {
+  static func certificatesAsDER(in file: [UInt8]) throws(ReadingFailure) -> [[UInt8]] {
     // DER of a certificate begins with a SEQUENCE (0x30, '0'); a PEM file begins with a dash or text.
     if file.first == 0x30 { return [file] }
     do {

@@ -13,12 +13,18 @@ public final class VerifiedChain: Sendable {
   /// SHA-256 of `headerSegment`: the key of the header in storage.
   public let fingerprint: [UInt8]
 
+  /// Whether it is a certificate of Xcode, and not a chain to a trusted root.
+  public let isOfXcode: Bool
+
   private let windows: [(name: String, from: Date, to: Date)]
   private let key: P256.Signing.PublicKey
   /// The SHA-256 state after the header segment and the dot, with which every signed text begins.
   private let begun: SHA256
 
-  init(headerSegment: [UInt8], key: P256.Signing.PublicKey, path: [PathCertificate]) {
+  init(
+    headerSegment: [UInt8], key: P256.Signing.PublicKey, path: [PathCertificate], isOfXcode: Bool = false
+  ) {
+    self.isOfXcode = isOfXcode
     self.headerSegment = headerSegment
     self.key = key
     windows = path.map { ($0.name, $0.certificate.notValidBefore, $0.certificate.notValidAfter) }

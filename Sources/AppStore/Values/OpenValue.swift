@@ -46,7 +46,4 @@ public struct Environment: OpenValue {
   public static let xcode = Self(rawValue: "Xcode")
   /// Local testing, not signed by Apple.
   public static let localTesting = Self(rawValue: "LocalTesting")
-
-  /// Whether Apple signs the payloads of this environment.
-  public var isSignedByApple: Bool { self == .production || self == .sandbox }
 }

@@ -49,7 +49,7 @@ public final class SimulatedAppStore: Sendable {
     self.clock = clock
     self.timeScale = timeScale
     self.sender = sender
-    let stores = [Environment.production, .sandbox].map {
+    let stores = [Environment.production, .sandbox, .xcode].map {
       ($0, SimulatedStore(environment: $0, apps: apps, timeScale: timeScale, seed: seed))
     }
     state = Mutex(
@@ -130,7 +130,7 @@ public final class SimulatedAppStore: Sendable {
       try store.appTransaction(
         of: bundleID, accountID: accountID, originalPurchaseDate: originalPurchaseDate, at: now)
     }
-    return (payload, try identity.authority.signer.sign(payload))
+    return (payload, try identity.signer(of: environment).sign(payload))
   }
 
   /// The true state of the purchase with a transaction.
@@ -172,7 +172,7 @@ public final class SimulatedAppStore: Sendable {
   }
 
   func record(_ outcome: StoreOutcome) throws -> SignedOutcome {
-    let signed = try SignedOutcome(outcome, by: identity.authority.signer)
+    let signed = try SignedOutcome(outcome, by: identity.signer(of: outcome.transaction.environment))
     state.withLock { state in
       for notification in [signed.notification] + signed.others { state.log.append(notification) }
     }

@@ -94,6 +94,15 @@ public struct SigningAuthority: Sendable {
       key: key, certificates: [try leaf.derBytes] + signer.certificates.dropFirst())
   }
 
+  /// Makes a signer as StoreKit testing in Xcode has it: one self-signed certificate in `x5c`.
+  public static func makeXcodeSigner(validity: Range<Date> = wideValidity) throws -> PayloadSigner {
+    let key = P256.Signing.PrivateKey()
+    let certificate = try ChainCertificate(
+      subject: "StoreKit Testing in Xcode", role: .leaf, publicKey: .init(key.publicKey), validity: validity
+    ).issued(by: nil, key: .init(key))
+    return PayloadSigner(key: key, certificates: [try certificate.derBytes], isXcode: true)
+  }
+
   private static func leaf(
     for publicKey: P256.Signing.PublicKey, from issuer: Certificate, key: P256.Signing.PrivateKey,
     validity: Range<Date>, marked: Bool
@@ -116,12 +125,17 @@ public struct PayloadSigner: Sendable {
   /// The encoded header and its dot, computed once for all payloads.
   private let headerSegment: [UInt8]
 
-  init(key: P256.Signing.PrivateKey, certificates: [[UInt8]]) {
+  /// Whether dates have fractions of milliseconds, as those of Xcode have.
+  private let isXcode: Bool
+
+  init(key: P256.Signing.PrivateKey, certificates: [[UInt8]], isXcode: Bool = false) {
     self.key = key
+    self.isXcode = isXcode
     self.certificates = certificates
     // Base64 and not base64url: RFC 7515, section 4.1.6.
     let chain = certificates.map { "\"\(Base64.string($0, .standard))\"" }.joined(separator: ",")
-    headerSegment = Self.segment("{\"alg\":\"ES256\",\"x5c\":[\(chain)]}".utf8)
+    let key = isXcode ? "\"kid\":\"Apple_Xcode_Key\",\"typ\":\"JWT\"," : ""
+    headerSegment = Self.segment("{\"alg\":\"ES256\",\(key)\"x5c\":[\(chain)]}".utf8)
   }
 
   /// Signs `json` unchanged.
@@ -137,7 +151,17 @@ public struct PayloadSigner: Sendable {
 
   /// Signs a payload.
   public func sign(_ payload: some SignedPayload) throws -> String {
-    try sign(json: JSONEncoder().encode(payload))
+    let json = try JSONEncoder().encode(payload)
+    return try sign(json: isXcode ? Self.withFractions(json) : json)
+  }
+
+  /// Adds a fraction to each date that has whole milliseconds.
+  private static func withFractions(_ json: Data) throws -> Data {
+    guard var members = try JSONSerialization.jsonObject(with: json) as? [String: Any] else { return json }
+    for (name, value) in members where name.hasSuffix("Date") {
+      if let whole = value as? Int64 { members[name] = Double(whole) + 0.25 }
+    }
+    return try JSONSerialization.data(withJSONObject: members, options: .sortedKeys)
   }
 
   private func sign(json: some Collection<UInt8>, headerSegment: [UInt8]) throws -> String {

@@ -1,3 +1,4 @@
+import AppStore
 import Crypto
 import Foundation
 import SwiftASN1
@@ -13,10 +14,21 @@ public struct StoreIdentity: Sendable {
   /// The key with which callers of the App Store Server API sign their tokens.
   public let connectKey: ConnectKey
 
+  /// Signs as StoreKit testing in Xcode does, for the environment `Xcode`.
+  public let xcode: PayloadSigner
+
   /// Makes an identity from its parts.
-  public init(authority: SigningAuthority, connectKey: ConnectKey = ConnectKey()) {
+  public init(
+    authority: SigningAuthority, connectKey: ConnectKey = ConnectKey(), xcode: PayloadSigner? = nil
+  ) throws {
     self.authority = authority
     self.connectKey = connectKey
+    self.xcode = try xcode ?? SigningAuthority.makeXcodeSigner()
+  }
+
+  /// The signer of an environment's payloads.
+  func signer(of environment: Environment) -> PayloadSigner {
+    environment == .xcode ? xcode : authority.signer
   }
 
   /// Loads the identity in `folder`, or makes one if there is none.
@@ -25,7 +37,7 @@ public struct StoreIdentity: Sendable {
   public static func loadOrMake(in folder: URL) throws -> StoreIdentity {
     let files = IdentityFiles(folder: folder)
     if FileManager.default.fileExists(atPath: files.connect.path) { return try load(from: folder) }
-    let identity = StoreIdentity(authority: try SigningAuthority())
+    let identity = try StoreIdentity(authority: try SigningAuthority())
     try identity.save(to: folder)
     return identity
   }
@@ -36,7 +48,7 @@ public struct StoreIdentity: Sendable {
     let connect = try files.read(files.connect) {
       try JSONDecoder().decode(ConnectSettings.self, from: Data($0.utf8))
     }
-    return StoreIdentity(
+    return try StoreIdentity(
       authority: try SigningAuthority(
         root: files.read(files.root) { try Certificate(pemEncoded: $0) },
         rootKey: files.read(files.rootKey) { try P384.Signing.PrivateKey(pemRepresentation: $0) },
@@ -50,11 +62,12 @@ public struct StoreIdentity: Sendable {
         keyID: connect.keyID, issuerID: connect.issuerID,
         privateKey: try files.read(files.connectKey(connect.keyID)) {
           try P256.Signing.PrivateKey(pemRepresentation: $0)
-        }))
+        }),
+      xcode: try files.xcodeSigner())
   }
 
   /// Writes the identity into `folder`: certificates in PEM (the root as `root.der` too), keys in PEM and
-  /// readable by their owner only, `AuthKey_<key id>.p8`, and `receiptd.env` with receiptd's settings for this store.
+  /// readable by their owner only, `AuthKey_<key id>.p8`, `xcode.cer`, and `receiptd.env` with receiptd's settings for this store.
   public func save(to folder: URL) throws {
     let files = IdentityFiles(folder: folder)
     try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
@@ -67,6 +80,8 @@ public struct StoreIdentity: Sendable {
     try files.writeSecret(authority.rootKey.pemRepresentation + "\n", to: files.rootKey)
     try files.writeSecret(authority.intermediateKey.pemRepresentation + "\n", to: files.intermediateKey)
     try files.writeSecret(authority.signer.key.pemRepresentation + "\n", to: files.leafKey)
+    try Data(xcode.certificates[0]).write(to: files.xcode)
+    try files.writeSecret(xcode.key.pemRepresentation + "\n", to: files.xcodeKey)
     let connectKeyFile = files.connectKey(connectKey.keyID)
     try files.writeSecret(connectKey.pem, to: connectKeyFile)
     try files.write(
@@ -114,6 +129,8 @@ private struct IdentityFiles {
   var intermediateKey: URL { file("intermediate-key.pem") }
   var leaf: URL { file("leaf.pem") }
   var leafKey: URL { file("leaf-key.pem") }
+  var xcode: URL { file("xcode.cer") }
+  var xcodeKey: URL { file("xcode-key.pem") }
   var connect: URL { file("app-store-connect.json") }
   var settings: URL { file("receiptd.env") }
   func connectKey(_ keyID: String) -> URL { file("AuthKey_\(keyID).p8") }
@@ -126,6 +143,18 @@ private struct IdentityFiles {
     } catch {
       throw StoreIdentityError(file: file.path, cause: String(describing: error))
     }
+  }
+
+  /// The signer as Xcode; a new one in a folder from before there was one.
+  func xcodeSigner() throws -> PayloadSigner {
+    if !FileManager.default.fileExists(atPath: xcode.path) {
+      let signer = try SigningAuthority.makeXcodeSigner()
+      try writeSecret(signer.key.pemRepresentation + "\n", to: xcodeKey)
+      try Data(signer.certificates[0]).write(to: xcode)
+    }
+    return PayloadSigner(
+      key: try read(xcodeKey) { try P256.Signing.PrivateKey(pemRepresentation: $0) },
+      certificates: [Array(try Data(contentsOf: xcode))], isXcode: true)
   }
 
   func write(_ text: String, to file: URL) throws {

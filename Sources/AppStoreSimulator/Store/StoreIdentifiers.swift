@@ -8,30 +8,37 @@ struct StoreIdentifiers: Sendable {
   private var random: SplitMix64
   private var lastTransaction: UInt64
   private var lastOrderLine: UInt64
+  private let isOfXcode: Bool
 
   init(environment: Environment, seed: UInt64) {
     // Two environments with one seed must not generate the same UUIDs.
     random = SplitMix64(state: environment == .production ? seed : ~seed)
     // As at Apple, ids of production have 15 digits and those of the sandbox 16. The random start prevents a restarted
     // simulator from reusing ids.
+    guard environment != .xcode else {
+      // Xcode numbers from 0, and again from 0 in each run.
+      (isOfXcode, lastTransaction, lastOrderLine) = (true, .max, .max)
+      return
+    }
+    isOfXcode = false
     let base: UInt64 = environment == .production ? 100_000_000_000_000 : 2_000_000_000_000_000
     lastTransaction = base + random.next() % 800_000_000_000_000
     lastOrderLine = base + random.next() % 800_000_000_000_000
   }
 
   mutating func transactionID() -> String {
-    lastTransaction += 1
+    lastTransaction &+= 1
     return String(lastTransaction)
   }
 
   mutating func orderLineID() -> String {
-    lastOrderLine += 1
+    lastOrderLine &+= 1
     return String(lastOrderLine)
   }
 
-  /// A random id of 18 digits, as at Apple.
+  /// A random id of 18 digits, as at Apple; 0 in Xcode.
   mutating func appTransactionID() -> String {
-    String(700_000_000_000_000_000 + random.next() % 100_000_000_000_000_000)
+    isOfXcode ? "0" : String(700_000_000_000_000_000 + random.next() % 100_000_000_000_000_000)
   }
 
   /// A random UUID (version 4).

@@ -37,7 +37,7 @@ package struct Grandfathering: Sendable {
       transaction.receiptType == .production || app.sandboxGrants.include(.user(user), at: clock.now())
     else { return }
     // Apps send this at every launch, so check before opening a transaction.
-    let environment: StoreEnvironment = transaction.receiptType == .production ? .production : .sandbox
+    let environment = StoreEnvironment(rawValue: transaction.receiptType.rawValue) ?? .sandbox
     let known = try await pool.query(
       GrandfatherRows.known(user, account: account, in: environment, bundleID: app.bundleID))
     guard try !known.contains(where: { try $0.decode("app_transaction_id", as: String?.self) != nil }) else {

@@ -120,15 +120,21 @@ package struct EventDetails: JSONWritable {
     package var endsAt: Date?
     /// Whether the customer has bought something; only at the end.
     package var isConverted: Bool?
+    /// The whole days from the start to the first purchase, or to the end without one; only at the end.
+    package var daysIntoTrial: Int?
 
-    package init(startedAt: Date, endsAt: Date? = nil, isConverted: Bool? = nil) {
+    package init(
+      startedAt: Date, endsAt: Date? = nil, isConverted: Bool? = nil, daysIntoTrial: Int? = nil
+    ) {
       self.startedAt = startedAt
       self.endsAt = endsAt
       self.isConverted = isConverted
+      self.daysIntoTrial = daysIntoTrial
     }
 
     package func write(to json: inout JSONWriter) {
       json.object { json in
+        json.member("daysIntoTrial", ifPresent: daysIntoTrial)
         json.member("endsAt", endsAt)
         json.member("isConverted", ifPresent: isConverted)
         json.member("startedAt", startedAt)

@@ -48,7 +48,10 @@ struct EventSweep: Sendable {
     var count = 0
     for app in catalog.apps where app.hasLifecycleEvents {
       count += try await sweepPurchases(of: app)
-      if app.customer == .device { count += try await sweepTrials(of: app) }
+      if app.customer == .device {
+        count += try await sweepTrials(of: app, EventSweepRows.trials)
+        if app.reminders.graceDaily { count += try await sweepTrials(of: app, EventSweepRows.trialGraces) }
+      }
       if app.limitsDevices { count += try await checkDevices(of: app) }
     }
     return count
@@ -74,7 +77,7 @@ struct EventSweep: Sendable {
     return due.count
   }
 
-  private func sweepTrials(of app: App) async throws -> Int {
+  private func sweepTrials(of app: App, _ find: EventSweepRows.FindTrials) async throws -> Int {
     let instant = clock.now()
     let freeAccess = try FreeAccessByApp(await pool.query(FreeAccessByApp.select))[app]
     let pause = freeAccess.periods.reduce(0) { $0 + ($1.endsAt ?? instant).timeIntervalSince($1.startsAt) }
@@ -82,7 +85,7 @@ struct EventSweep: Sendable {
     var count = 0
     while true {
       let due = try await pool.query(
-        EventSweepRows.trials(of: app, pause: pause, after: place, at: instant, limit: Self.batch)
+        find(app, pause, place, instant, Self.batch)
       ).map(DueTrial.init)
       guard let last = due.last else { return count }
       place = EventSweepRows.TrialPlace(endsAt: last.trial.endsAt, id: last.id)
@@ -93,8 +96,8 @@ struct EventSweep: Sendable {
   /// - Returns: the number of events.
   private func write(_ due: [DueTrial], of app: App, at instant: Date) async throws -> Int {
     let records = try await pool.customerRecords(devices: due.map(\.deviceID))
-    let events = due.compactMap { trial in
-      trial.dueEvent(
+    let events = due.flatMap { trial in
+      trial.dueEvents(
         in: app, records.customerRecords(of: .device(trial.deviceID), in: app, at: instant), at: instant)
     }
     guard let query = LifecycleEventRows.insert(events, in: catalog, at: instant) else { return 0 }
@@ -142,7 +145,7 @@ package struct DueTrial: Sendable {
     self.trial = trial
   }
 
-  /// - Parameter row: of ``EventSweepRows/trials(of:except:after:at:limit:)``.
+  /// - Parameter row: of ``EventSweepRows/trials(of:pause:after:at:limit:)``.
   package init(_ row: Row) throws {
     id = try row.decode("id")
     deviceID = try row.decode("device_id")
@@ -155,36 +158,75 @@ package struct DueTrial: Sendable {
     event(.trialStarted, in: app, occasion: [], at: trial.startedAt, endsAt: trial.endsAt)
   }
 
-  /// The event that is due at `instant`, if one is: a reminder, unless the customer has bought something, or the end.
-  func dueEvent(
+  /// The events that are due at `instant`: a reminder, unless the customer has bought something, or the end and the app's own grace.
+  func dueEvents(
     in app: App, _ customerRecords: CustomerRecords, at instant: Date
-  ) -> LifecycleEvent? {
+  ) -> [LifecycleEvent] {
     // During free access the end is unknown.
-    guard let end = trial.end(honoring: customerRecords.freeAccess) else { return nil }
-    let isConverted = customerRecords.subscriptions.contains {
-      app.counts($0, for: .device(deviceID), at: instant)
-    }
+    guard let end = trial.end(honoring: customerRecords.freeAccess) else { return [] }
+    let bought = customerRecords.subscriptions.filter { app.counts($0, for: .device(deviceID), at: instant) }
     if end <= instant {
-      var event = event(
-        .trialEnded, in: app, occasion: [end.occasion], at: end, endsAt: end, isConverted: isConverted)
-      event.checksDevices = app.limitsDevices
-      return event
+      var ended = event(.trialEnded, in: app, occasion: [end.occasion], at: end, endsAt: end, bought: bought)
+      ended.checksDevices = app.limitsDevices
+      return [ended] + graceEvents(in: app, customerRecords, after: end, bought, at: instant)
     }
     let reminderAt = max(trial.startedAt, end - TimeInterval(app.reminders.trialEndingDays) * 86_400)
-    guard reminderAt <= instant, !isConverted else { return nil }
-    return event(.trialEnding, in: app, occasion: [end.occasion], at: reminderAt, endsAt: end)
+    guard reminderAt <= instant, bought.isEmpty else { return [] }
+    return [event(.trialEnding, in: app, occasion: [end.occasion], at: reminderAt, endsAt: end)]
   }
 
+  /// The beginning of the app's own grace after the trial, and the reminder of its latest whole day.
+  private func graceEvents(
+    in app: App, _ customerRecords: CustomerRecords, after end: Date, _ bought: [Subscription],
+    at instant: Date
+  ) -> [LifecycleEvent] {
+    guard let grace = app.grace, bought.isEmpty else { return [] }
+    let accessEnd = customerRecords.freeAccess.end(of: grace.duration, from: end)
+    let details = EventDetails.Grace(source: "app", endsAt: accessEnd)
+    var events = [
+      event(.graceStarted, in: app, occasion: [end.occasion], at: end, endsAt: end, grace: details)
+    ]
+    if app.reminders.graceDaily, let (day, at) = GraceDay.latest(after: end, until: accessEnd, at: instant) {
+      events.append(
+        event(
+          .graceReminder, in: app, occasion: [end.occasion, "\(day)"], at: at, endsAt: end, grace: details))
+    }
+    return events
+  }
+
+  /// - Parameter bought: at the end of the trial, the purchases of the device that count.
   private func event(
     _ type: LifecycleEventType, in app: App, occasion: [String], at instant: Date, endsAt: Date,
-    isConverted: Bool? = nil
+    bought: [Subscription]? = nil, grace: EventDetails.Grace? = nil
   ) -> LifecycleEvent {
-    LifecycleEvent(
+    let firstPurchase = bought?.map { $0.current.originalPurchaseDate ?? $0.current.purchaseDate }.min()
+    return LifecycleEvent(
       type: type, bundleID: app.bundleID, environment: environment, subject: .trial(id), occasion: occasion,
       customer: .device(deviceID), periodEnd: endsAt, occurredAt: instant,
       data: EventDetails(
-        trial: EventDetails.TrialPeriod(startedAt: trial.startedAt, endsAt: endsAt, isConverted: isConverted)
+        grace: grace,
+        trial: EventDetails.TrialPeriod(
+          startedAt: trial.startedAt, endsAt: endsAt, isConverted: bought.map { !$0.isEmpty },
+          daysIntoTrial: bought.map { _ in trial.days(until: firstPurchase ?? endsAt) })
       ).bytes)
+  }
+}
+
+extension Trial {
+  /// The whole days from the start to an instant; 0 for one before it.
+  fileprivate func days(until instant: Date) -> Int {
+    max(0, Int(instant.timeIntervalSince(startedAt) / 86_400))
+  }
+}
+
+/// A day of a grace period, counted from its start.
+enum GraceDay {
+  /// The latest whole day that has passed, from 1, and when it had; nil within the first day and after the end.
+  static func latest(after start: Date, until end: Date?, at instant: Date) -> (day: Int, at: Date)? {
+    let day = Int(instant.timeIntervalSince(start) / 86_400)
+    let at = start + TimeInterval(day) * 86_400
+    guard day > 0, end.map({ at < $0 && instant < $0 }) ?? true else { return nil }
+    return (day, at)
   }
 }
 
@@ -232,6 +274,20 @@ enum EventSweepRows {
     let reminder = instant + TimeInterval(app.reminders.graceEndingDays) * 86_400
     let late = instant - PurchaseChange.renewalDelay
     let oldest = late - LifecycleEvent.maximumAge
+    let daily: Query =
+      app.reminders.graceDaily
+      ? """
+
+      UNION ALL
+      (SELECT original_transaction_id FROM subscriptions AS purchase
+       WHERE bundle_id = \(app.bundleID) AND status = 'grace' AND expiry_date <= \(instant - 86_400)
+         AND next_change_at > \(instant)
+         AND NOT EXISTS (
+           SELECT FROM lifecycle_events AS event
+           WHERE event.original_transaction_id = purchase.original_transaction_id AND event.type = 'grace.reminder'
+             AND event.occurred_at > \(instant - 86_400))
+       LIMIT \(limit))
+      """ : ""
     return """
       (SELECT original_transaction_id FROM subscriptions AS purchase, LATERAL (
          SELECT min(phase.start) AS at FROM unnest(phase_starts, phase_statuses) AS phase (start, status)
@@ -253,9 +309,15 @@ enum EventSweepRows {
            WHERE event.original_transaction_id = purchase.original_transaction_id
              AND event.type = CASE purchase.status WHEN 'grace' THEN 'grace.started' ELSE 'expired' END
              AND event.period_end = purchase.expiry_date)
-       LIMIT \(limit))
+       LIMIT \(limit))\(daily)
       """
   }
+
+  /// Finds a page of an app's trials with an event that is due.
+  typealias FindTrials =
+    @Sendable (
+      _ app: App, _ pause: TimeInterval, _ place: TrialPlace, _ instant: Date, _ limit: Int
+    ) -> Query
 
   /// The place of a page of trials.
   struct TrialPlace: Sendable {
@@ -269,9 +331,7 @@ enum EventSweepRows {
   /// The trials of an app, one row for each device, that end soon or have ended and whose event is not written down. No webhook
   /// gets the pseudonym of an erased device.
   /// - Parameter pause: the time of free access, by which an end may be later than `ends_at`.
-  static func trials(
-    of app: App, pause: TimeInterval, after place: TrialPlace, at instant: Date, limit: Int
-  ) -> Query {
+  static let trials: FindTrials = { app, pause, place, instant, limit in
     let reminder = instant + TimeInterval(app.reminders.trialEndingDays) * 86_400
     let oldest = instant - LifecycleEvent.maximumAge - pause
     return """
@@ -290,6 +350,30 @@ enum EventSweepRows {
           SELECT FROM lifecycle_events AS event
           WHERE event.trial_id = own.id AND event.period_end >= original.ends_at
             AND event.type = CASE WHEN original.ends_at > \(instant) THEN 'trial.ending' ELSE 'trial.ended' END)
+      ORDER BY original.ends_at, own.id LIMIT \(limit)
+      """
+  }
+
+  /// The trials of an app that are in the app's own grace and have no reminder of the latest day; one row for each device that bought
+  /// nothing.
+  static let trialGraces: FindTrials = { app, pause, place, instant, limit in
+    let oldest = instant - (app.grace?.duration ?? 0) - pause
+    return """
+      SELECT own.id, own.device_id, own.environment, original.started_at, original.ends_at
+      FROM trials AS original, LATERAL (
+        SELECT original.id, original.device_id, original.environment
+        UNION ALL
+        SELECT joined.id, joined.device_id, joined.environment FROM trials AS joined
+        WHERE joined.continues = original.id) AS own
+      WHERE original.continues IS NULL AND original.ends_at > \(oldest) AND original.ends_at <= \(instant - 86_400)
+        AND original.bundle_id = \(app.bundleID)
+        AND (original.ends_at, own.id) > (\(place.endsAt)::timestamptz, \(place.id)::uuid)
+        AND NOT EXISTS (
+          SELECT FROM support_actions WHERE action = 'erase-customer' AND to_customer = own.device_id)
+        AND NOT EXISTS (SELECT FROM subscriptions s WHERE s.device_id = own.device_id AND s.bundle_id = original.bundle_id)
+        AND NOT EXISTS (
+          SELECT FROM lifecycle_events AS event
+          WHERE event.trial_id = own.id AND event.type = 'grace.reminder' AND event.occurred_at > \(instant - 86_400))
       ORDER BY original.ends_at, own.id LIMIT \(limit)
       """
   }

@@ -181,12 +181,25 @@ extension PurchaseChange {
         source: subscription.graceExpiresDate == nil ? "app" : "appStore", endsAt: accessEnd))
     var started = event(.graceStarted, occasion: [paidUntil.occasion], at: paidUntil, details)
     started.periodEnd = paidUntil
-    guard let accessEnd else { return [started] }
+    let begun = [started] + reminder(after: paidUntil, until: accessEnd, details)
+    guard let accessEnd else { return begun }
     let reminderAt = max(paidUntil, accessEnd - TimeInterval(app.reminders.graceEndingDays) * 86_400)
-    guard reminderAt <= entry.instant else { return [started] }
+    guard reminderAt <= entry.instant else { return begun }
     var ending = event(.graceEnding, occasion: [accessEnd.occasion], at: reminderAt, details)
     ending.periodEnd = accessEnd
-    return [started, ending]
+    return begun + [ending]
+  }
+
+  /// The reminder of the latest whole day of grace, where the app wants one each day.
+  private func reminder(
+    after paidUntil: Date, until accessEnd: Date?, _ details: EventDetails
+  ) -> [LifecycleEvent] {
+    guard app.reminders.graceDaily,
+      let (day, at) = GraceDay.latest(after: paidUntil, until: accessEnd, at: entry.instant)
+    else { return [] }
+    var reminder = event(.graceReminder, occasion: [paidUntil.occasion, "\(day)"], at: at, details)
+    reminder.periodEnd = paidUntil
+    return [reminder]
   }
 
   private func expiry(_ paidUntil: Date, accessEnd: Date) -> LifecycleEvent {

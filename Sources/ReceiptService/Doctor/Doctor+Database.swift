@@ -37,6 +37,7 @@ extension Doctor {
           if let result = try await unownedPurchases(pool) { results.append(result) }
           if let catalog { results += try await oldProofs(pool, settings, catalog) }
           if let catalog { results.append(try await grants(pool, catalog)) }
+          if let catalog, let result = try await xcode(pool, catalog) { results.append(result) }
         }
         results += try await subscriptions(pool)
         for (table, shape) in [

@@ -5,6 +5,7 @@ import Ledger
 import Postgres
 import Proofs
 import Subscriptions
+import Support
 import Text
 import Work
 
@@ -184,6 +185,20 @@ extension Doctor {
 }
 
 extension Doctor {
+  /// Checks that no app accepts data of Xcode beside real purchases, and reminds of those that accept it.
+  func xcode(_ pool: PostgresPool, _ catalog: AppCatalog) async throws -> CheckResult? {
+    let apps = catalog.apps.filter { $0.environments.contains(.xcode) }.map(\.bundleID).sorted()
+    guard !apps.isEmpty else { return nil }
+    do {
+      try await XcodeData.check(catalog, in: pool)
+    } catch let problem as ConfigurationProblem {
+      return .fail("xcode", "\(problem)", "a server does not start with it; see docs/xcode.md")
+    }
+    return .warn(
+      "xcode", "\(apps.joined(separator: ", ")) accepts what Xcode signs, for development only",
+      "remove \"Xcode\" and \"xcode\" before production")
+  }
+
   /// Checks that the configuration has the tier of every open grant.
   func grants(_ pool: PostgresPool, _ catalog: AppCatalog) async throws -> CheckResult {
     var orphans: [String] = []

@@ -103,7 +103,7 @@ private enum SandboxRows {
     UPDATE subscriptions SET next_change_at = \(instant)
     WHERE original_transaction_id IN (
       SELECT original_transaction_id FROM subscriptions
-      WHERE bundle_id = \(app.bundleID) AND environment = 'Sandbox' AND tier IS NOT NULL
+      WHERE bundle_id = \(app.bundleID) AND environment <> 'Production' AND tier IS NOT NULL
         AND (next_change_at IS NULL OR next_change_at > \(instant))
         AND is_counted IS DISTINCT FROM (\(app.sandboxGrants.isOpenToEveryone(at: instant))
           OR coalesce(lower(coalesce(user_id::text, device_id)) = ANY(\(app.testers)), false))
@@ -118,7 +118,7 @@ private enum SandboxRows {
     SELECT device_id FROM trials WHERE bundle_id = \(app.bundleID) AND environment <> 'Production'
     UNION
     SELECT d.device_id FROM purchase_devices d JOIN subscriptions s USING (original_transaction_id)
-    WHERE s.bundle_id = \(app.bundleID) AND s.environment = 'Sandbox'
+    WHERE s.bundle_id = \(app.bundleID) AND s.environment <> 'Production'
     """
   }
 }

@@ -10,6 +10,7 @@ import Numbers
 import Postgres
 import Proofs
 import Subscriptions
+import Support
 import Text
 import Work
 
@@ -100,6 +101,9 @@ extension Service {
 }
 
 extension Service {
+  /// Refuses data of Xcode beside real purchases; see ``XcodeData/check(_:in:)``.
+  package func checkXcode() async throws { try await XcodeData.check(catalog, in: pool) }
+
   /// Compares what the customers have with what they would have under another configuration, for `receiptd what-if`.
   ///
   /// See ``WhatIf/run(bundleID:at:progress:found:)`` for parameters and errors.

@@ -100,7 +100,8 @@ package final class Service: Sendable {
     metrics.deliveries.expect(catalog.apps)
     let roots = try TrustedRoots(settings)
     metrics.show(roots)
-    let verifier = SignedDataVerifier(roots: roots, onOutcome: metrics.verifications.record)
+    let verifier = SignedDataVerifier(
+      roots: roots, xcode: try XcodeCertificates(catalog, settings), onOutcome: metrics.verifications.record)
     let authenticator = await Authenticator(
       catalog: catalog, environment: settings.environment, client: client, clock: clock, logger: logger,
       metrics: metrics.authentication, seenUsers: sharedResources.seenUsers, after: former?.authenticator)

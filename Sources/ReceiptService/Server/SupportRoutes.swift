@@ -112,6 +112,10 @@ extension People: ServiceDesk {
   package static func desk(of service: Service) -> People { service.people }
 }
 
+extension NumberRoom: ServiceDesk {
+  package static func desk(of service: Service) -> NumberRoom { service.numbers }
+}
+
 extension CustomerRoom: ServiceDesk {
   package static func desk(of service: Service) -> CustomerRoom { service.customers }
 }

@@ -59,6 +59,8 @@ public final class App: Sendable {
   public let writeTo: Set<StatusDestination>
   /// The app's own key for the App Store Server API; without one, the key in the settings is used.
   public let storeKey: StoreKey?
+  /// The files of the certificates of StoreKit tests in Xcode, whose data is accepted if ``environments`` has `Xcode`.
+  public let xcodeCertificates: [String]
   /// The app's CloudKit container; required if `writeTo` has `cloudkit`.
   public let cloudKit: CloudKitContainer?
   /// The webhooks for changes of a customer's state and for lifecycle events.
@@ -93,7 +95,8 @@ public final class App: Sendable {
     grandfather: Grandfather? = nil, offlineGraceDays: Int = 7, offline: OfflineRule = .grace,
     newTrials: NewTrials = .open,
     eventBytesPerDay: Int = App.defaultEventBytesPerDay, auth: TokenIssuer? = nil,
-    writeTo: Set<StatusDestination> = [], storeKey: StoreKey? = nil, cloudKit: CloudKitContainer? = nil,
+    writeTo: Set<StatusDestination> = [], storeKey: StoreKey? = nil,
+    xcodeCertificates: [String] = [], cloudKit: CloudKitContainer? = nil,
     webhooks: [WebhookEndpoint] = [], reminders: Reminders = Reminders(),
     forwardedNotifications: WebhookEndpoint? = nil, bookmarkLimits: BookmarkLimits = BookmarkLimits()
   ) {
@@ -124,6 +127,7 @@ public final class App: Sendable {
     self.auth = auth
     self.writeTo = writeTo
     self.storeKey = storeKey
+    self.xcodeCertificates = xcodeCertificates
     self.cloudKit = cloudKit
     self.webhooks = webhooks
     self.reminders = reminders

@@ -87,10 +87,13 @@ public struct Reminders: Sendable, Hashable {
   public var trialEndingDays: Int
   /// How many days before its end a grace period is said to end.
   public var graceEndingDays: Int
+  /// Whether each day of a grace period has a reminder.
+  public var graceDaily: Bool
 
   /// Creates the settings.
-  public init(trialEndingDays: Int = 3, graceEndingDays: Int = 2) {
+  public init(trialEndingDays: Int = 3, graceEndingDays: Int = 2, graceDaily: Bool = false) {
     self.trialEndingDays = trialEndingDays
     self.graceEndingDays = graceEndingDays
+    self.graceDaily = graceDaily
   }
 }

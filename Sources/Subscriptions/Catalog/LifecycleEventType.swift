@@ -15,6 +15,8 @@ package enum LifecycleEventType: String, Sendable, CaseIterable {
   case billingIssue = "billing_issue"
   /// The paid time is over and access continues for a limited time.
   case graceStarted = "grace.started"
+  /// Another day of a grace period has passed.
+  case graceReminder = "grace.reminder"
   /// The grace period ends in some days.
   case graceEnding = "grace.ending"
   /// A period was charged after a charge had failed.

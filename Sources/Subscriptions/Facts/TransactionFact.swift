@@ -113,4 +113,6 @@ public enum StoreEnvironment: String, Sendable, Hashable, CaseIterable {
   case production = "Production"
   /// Testers, TestFlight and App Review.
   case sandbox = "Sandbox"
+  /// StoreKit tests in Xcode, on a development server. They count like the sandbox.
+  case xcode = "Xcode"
 }

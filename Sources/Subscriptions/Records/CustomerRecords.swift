@@ -35,18 +35,21 @@ public struct CustomerRecords: Sendable, Hashable {
     if let later = other.trial, trial.map({ $0.endsAt < later.endsAt }) ?? true { trial = later }
   }
 
-  /// The environment of the records: that of real purchases where any record is of it, or where there is none.
+  /// The environment of the records: that of real purchases where any record is of it, or where there is none; else that of the sandbox
+  /// where any is of it.
   public var environment: StoreEnvironment {
     let all =
       subscriptions.map(\.current.environment) + [trial?.environment].compactMap(\.self)
       + grants.map(\.environment)
-    return all.allSatisfy { $0 == .sandbox } && !all.isEmpty ? .sandbox : .production
+    if all.isEmpty || all.contains(.production) { return .production }
+    return all.contains(.sandbox) ? .sandbox : .xcode
   }
 
-  /// Whether any of the records is of the sandbox.
+  /// Whether any of the records is not of production.
   var isOfSandbox: Bool {
-    subscriptions.contains { $0.current.environment == .sandbox } || trial?.environment == .sandbox
-      || grants.contains { $0.environment == .sandbox }
+    subscriptions.contains { $0.current.environment != .production }
+      || trial.map { $0.environment != .production } ?? false
+      || grants.contains { $0.environment != .production }
   }
 }
 

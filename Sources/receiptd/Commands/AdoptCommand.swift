@@ -3,7 +3,42 @@ import Adoption
 import ArgumentParser
 import Foundation
 import ReceiptService
+import Support
 import Text
+
+/// `receiptd forget-xcode`
+struct ForgetXcodeCommand: AsyncParsableCommand {
+  static let configuration = CommandConfiguration(
+    commandName: "forget-xcode",
+    abstract: "Deletes what StoreKit tests in Xcode left in the database.",
+    discussion:
+      "Purchases, trials and awards with the environment Xcode, and the status that they gave; nothing else.")
+
+  @Option(help: "Only the app with this bundle id.")
+  var bundle: String?
+
+  @Option(help: "The reason, for the record.")
+  var reason = "a new run of the tests"
+
+  @OptionGroup var author: AuthorOptions
+
+  @Flag(help: "Count the rows and delete nothing.")
+  var dryRun = false
+
+  func validate() throws { try author.requireName() }
+
+  func run() async throws {
+    try await Startup.withService(.forgetXcode) { service, actor in
+      do {
+        let author = try await author.author(actor, reason, in: service)
+        let request = ForgetXcodeRequest(bundleID: bundle)
+        print("\(try await service.perform(request, by: author, isDryRun: dryRun))".wrappedForTerminal())
+      } catch {
+        throw Startup.failure("forget-xcode: \(Startup.sentence(error))")
+      }
+    }
+  }
+}
 
 /// `receiptd adopt`
 struct AdoptCommand: AsyncParsableCommand {
@@ -68,7 +103,7 @@ struct AdoptCommand: AsyncParsableCommand {
           progress.show("\(app): \(done) of \(total) claims")
         }
         progress.end()
-      } catch let problem as ClaimFileProblem {
+      } catch let problem as CSVProblem {
         throw Startup.failure("adopt: \(file ?? ""): \(problem)")
       } catch let refusal as SupportRefusal {
         throw Startup.failure("adopt: \(refusal.description)")

@@ -1,7 +1,48 @@
 import Actions
 import ArgumentParser
+import Foundation
+import Numbers
 import ReceiptService
 import Text
+
+/// `receiptd acquisition-cost`
+struct AcquisitionCostCommand: AsyncParsableCommand {
+  static let configuration = CommandConfiguration(
+    commandName: "acquisition-cost",
+    abstract: "Reads what was spent to win customers, for CAC beside LTV.",
+    discussion: """
+      The file is CSV with month (2026-11), bundle_id, currency, amount and optionally channel. It replaces the rows of each month and app that \
+      it names. kpi_acquisition shows the result.
+      """)
+
+  @Option(name: .customLong("from"), help: ArgumentHelp("The file.", valueName: "FILE.csv"))
+  var file: String
+
+  @Option(help: "The reason, for the record.")
+  var reason = "read from a file"
+
+  @OptionGroup var author: AuthorOptions
+
+  @Flag(help: "Check the file and write nothing.")
+  var dryRun = false
+
+  func validate() throws { try author.requireName() }
+
+  func run() async throws {
+    guard let text = try? String(contentsOfFile: file, encoding: .utf8) else {
+      throw Startup.failure("acquisition-cost: cannot read \(file) as UTF-8 text")
+    }
+    try await Startup.withService(.acquisitionCost) { service, actor in
+      do {
+        let author = try await author.author(actor, reason, in: service)
+        let request = AcquisitionCostRequest(csv: text)
+        print("\(try await service.perform(request, by: author, isDryRun: dryRun))".wrappedForTerminal())
+      } catch {
+        throw Startup.failure("acquisition-cost: \(file): \(Startup.sentence(error))")
+      }
+    }
+  }
+}
 
 /// `receiptd kpi`
 struct KpiCommand: AsyncParsableCommand {

@@ -33,6 +33,7 @@ struct ServeCommand: AsyncParsableCommand {
     service.metrics.watchLog { LogWriter.standardError.lostLines }
     try await Startup.checkPooler(settings, waits: !skipsMigrations, logger)
     if !skipsMigrations { try await Startup.migrate(service.migrator, logger) }
+    try await Startup.checkXcode(service, waits: !skipsMigrations, logger)
     await service.loadEntitlementKeys()
 
     var clientConfiguration = HTTPServerConfiguration(host: settings.host, port: settings.port)

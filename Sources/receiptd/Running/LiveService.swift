@@ -30,7 +30,9 @@ actor LiveService {
   func reload(because reason: String) async {
     let former = service
     do {
-      service = try await former.reloaded()
+      let next = try await former.reloaded()
+      try await next.checkXcode()
+      service = next
     } catch {
       logger.error(
         "the configuration was not reloaded; the former one stays in use",

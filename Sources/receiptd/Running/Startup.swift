@@ -66,6 +66,18 @@ enum Startup {
     logger.warning("\(line)", metadata: ["setting": "DATABASE_POOLER"])
   }
 
+  /// Stops the start of a server that accepts data of Xcode while its database has real purchases.
+  /// - Parameter waits: whether to wait for an unavailable database. If not, the start fails: what the database has is not known.
+  static func checkXcode(_ service: Service, waits: Bool, _ logger: Logger) async throws {
+    do {
+      try await withDatabase(timeout: waits ? timeout : .zero, logger) { try await service.checkXcode() }
+    } catch let error as PostgresError {
+      throw failure("DATABASE_URL: \(error)")
+    } catch let error as ConfigurationProblem {
+      throw failure("\(error)")
+    }
+  }
+
   /// Runs `body`, and again each second while the database is unavailable, until the timeout ends.
   private static func withDatabase<R: Sendable>(
     timeout: Duration = timeout, _ logger: Logger, _ body: () async throws -> R

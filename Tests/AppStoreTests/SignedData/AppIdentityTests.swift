@@ -27,10 +27,11 @@ struct AppIdentityTests {
   }
 
   @Test(arguments: [
-    Environment.xcode, .localTesting, Environment(rawValue: "production"), Environment(rawValue: ""),
+    Environment.localTesting, Environment(rawValue: "production"), Environment(rawValue: ""),
   ])
-  func `an environment that Apple does not sign is refused even if it is configured`(environment: Environment)
-  {
+  func `an environment that is none of the App Store or Xcode is refused even if it is configured`(
+    environment: Environment
+  ) {
     let identity = AppIdentity(
       bundleID: Samples.bundleID, environments: [environment, .xcode, .localTesting])
     var transaction = Samples.transaction
@@ -42,6 +43,14 @@ struct AppIdentityTests {
     var app = Samples.appTransaction
     app.receiptType = environment
     #expect(code { () throws(VerificationFailure) in try identity.check(app) } == .wrongEnvironment)
+  }
+
+  @Test func `a payload of Xcode is accepted only if Xcode is configured`() throws {
+    var transaction = Samples.transaction
+    transaction.environment = .xcode
+    let store = AppIdentity(bundleID: Samples.bundleID, environments: [.production, .sandbox])
+    #expect(code { () throws(VerificationFailure) in try store.check(transaction) } == .wrongEnvironment)
+    try AppIdentity(bundleID: Samples.bundleID, environments: [.xcode]).check(transaction)
   }
 
   @Test func `a sandbox payload is accepted only if the sandbox is configured`() throws {

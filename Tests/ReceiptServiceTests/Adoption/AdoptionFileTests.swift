@@ -5,6 +5,7 @@ import Foundation
 import Postgres
 import Synchronization
 import Testing
+import Text
 
 @testable import Adoption
 @testable import Ledger
@@ -80,7 +81,7 @@ import Testing
         ("customer,receipt\n\(live[2]),xyz\n", "line 2: 'receipt' is not a base64 app receipt"),
         ("customer,signed_transaction\n\(live[2]),a.b.c\n", "line 2: "),
       ] {
-        let problem = await #expect(throws: ClaimFileProblem.self) { try await live.adopt(csv: csv) }
+        let problem = await #expect(throws: CSVProblem.self) { try await live.adopt(csv: csv) }
         #expect(problem?.description.hasPrefix(reason) == true, "\(problem?.description ?? "")")
       }
       let decided = try await live.harness.count("adoptions")

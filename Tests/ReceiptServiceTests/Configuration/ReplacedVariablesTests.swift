@@ -19,12 +19,16 @@ import Testing
   @Test func `each kind is answered by one line that names what replaces it, without its value`() throws {
     let told = try lines([
       "APPLE_SHARED_SECRET": "s3cret", "CLOUDKIT_KEY_ID": "k3y", "CLOUDKIT_CONTAINER": "iCloud.x",
-      "DATABASE_URL": "postgresql://h/d",
+      "DATABASE_URL": "postgresql://h/d", "NODE_ENV": "staging-7", "PRODUCTION": "true",
     ])
-    #expect(told.count == 2)
+    #expect(told.count == 3)
     #expect(told[0].contains("APPLE_SHARED_SECRET") && told[0].contains("APP_STORE_KEY_ID"))
     #expect(told[1].contains("CLOUDKIT_CONTAINER, CLOUDKIT_KEY_ID") && told[1].contains(#""cloudkit""#))
-    #expect(!told.contains { $0.contains("s3cret") || $0.contains("k3y") || $0.contains("iCloud.x") })
+    #expect(told[2].contains("NODE_ENV, PRODUCTION") && told[2].contains(#""environments""#))
+    #expect(
+      !told.contains {
+        $0.contains("staging-7") || $0.contains("s3cret") || $0.contains("k3y") || $0.contains("iCloud.x")
+      })
   }
 
   @Test func `an empty variable, and one that the configuration names, cause no line`() throws {

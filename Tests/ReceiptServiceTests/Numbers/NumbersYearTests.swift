@@ -8,7 +8,7 @@ import Testing
 @Suite struct NumbersYearTests {
   private static let views = [
     "kpi_daily", "kpi_revenue_daily", "kpi_losses_daily", "kpi_cohorts", "kpi_trial_cohorts",
-    "kpi_lifetime_value", "kpi_price_changes",
+    "kpi_lifetime_value", "kpi_acquisition", "kpi_price_changes",
   ]
 
   @Test(arguments: [3, 8])

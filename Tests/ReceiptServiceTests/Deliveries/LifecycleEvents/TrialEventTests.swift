@@ -20,6 +20,11 @@ extension Harness {
 }
 
 @Suite struct TrialEventTests {
+  private static func daily(_ receiver: WebhookReceiver) -> String {
+    EventApps.configuration(receiver, EventApps.all).replacing(
+      #""trial": "#, with: #""reminders": { "graceDaily": true }, "trial": "#)
+  }
+
   @Test func `a trial is told when it starts, three days before its end, and at its end`() async throws {
     try await withEvents { harness, receiver in
       let start = harness.clock.now
@@ -94,6 +99,55 @@ extension Harness {
       _ = try await harness.startTrial("new", account: "account-1")
       try await harness.timePasses(days: 31)
       #expect(receiver.types == ["trial.ended", "trial.ended", "trial.started"])
+    }
+  }
+
+  @Test func `with graceDaily each day of grace after a trial is told once, and daysIntoTrial with its end`()
+    async throws
+  {
+    try await withReceiver(configuration: Self.daily) { harness, receiver in
+      try harness.sellFamilySubscriptions()
+      _ = try await harness.startTrial("phone")
+      _ = try await harness.startTrial("buyer")
+      try await harness.timePasses(days: 12.5)
+      _ = try await harness.deviceBuys("buyer")
+      try await harness.timePasses(days: 18)
+      let ended = receiver.events.filter { $0.type == "trial.ended" }
+      #expect(ended.count == 2)
+      for event in ended {
+        let days = event.value("data.trial.daysIntoTrial") as? Int
+        #expect(days == (event.text("customer.id") == "buyer" ? 12 : 30))
+      }
+      let started = receiver.events.filter { $0.type == "grace.started" }
+      #expect(started.map { $0.text("customer.id") } == ["phone"])
+      #expect(started.first?.text("grace.source") == "app")
+      for day in 1...6 {
+        try await harness.timePasses(days: 1)
+        try await harness.timePasses()
+        #expect(receiver.events.filter { $0.type == "grace.reminder" }.count == day)
+      }
+      try await harness.timePasses(days: 3)
+      #expect(receiver.events.filter { $0.type == "grace.reminder" }.count == 6)
+    }
+  }
+
+  @Test func `with graceDaily each day of grace after a purchase is told once, and none after its end`()
+    async throws
+  {
+    try await withReceiver(configuration: Self.daily) { harness, receiver in
+      try harness.sellFamilySubscriptions()
+      let bought = try await harness.deviceBuys("phone")
+      try await harness.happens(.setAutoRenew(false), to: bought.originalTransactionID)
+      let end = try #require(bought.transaction.expiresDate)
+      try await harness.becomes(end + 10)
+      #expect(!receiver.types.contains("grace.reminder"))
+      for day in 1...6 {
+        try await harness.becomes(end + Double(day) * 86_400 + 60)
+        try await harness.timePasses()
+        #expect(receiver.events.filter { $0.type == "grace.reminder" }.count == day)
+      }
+      try await harness.becomes(end + 9 * 86_400)
+      #expect(receiver.events.filter { $0.type == "grace.reminder" }.count == 6)
     }
   }
 

@@ -1,27 +1,27 @@
 /// The rows of a CSV file (RFC 4180), by the names in its first line.
-struct CSVTable: Sendable {
+package struct CSVTable: Sendable {
   /// A row with the number of its first line.
-  struct Row: Sendable {
-    var line: Int
+  package struct Row: Sendable {
+    package var line: Int
     fileprivate var values: [String: String]
 
     /// The value of a column without surrounding spaces; `nil` if it is empty or missing.
-    subscript(column: String) -> String? { values[column].flatMap { $0.isEmpty ? nil : $0 } }
+    package subscript(column: String) -> String? { values[column].flatMap { $0.isEmpty ? nil : $0 } }
   }
 
-  let columns: [String]
-  let rows: [Row]
+  package let columns: [String]
+  package let rows: [Row]
 
-  /// - Throws: ``ClaimFileProblem`` for a file without a header, an open quote, or a row with another number of values.
-  init(_ text: String) throws(ClaimFileProblem) {
+  /// - Throws: ``CSVProblem`` for a file without a header, an open quote, or a row with another number of values.
+  package init(_ text: String) throws(CSVProblem) {
     var records = try Self.records(of: text)
-    guard !records.isEmpty else { throw ClaimFileProblem(line: 1, "the file is empty") }
+    guard !records.isEmpty else { throw CSVProblem(line: 1, "the file is empty") }
     let header = records.removeFirst()
     let columns = header.values.map { $0.lowercased() }
     var rows: [Row] = []
     for record in records {
       guard record.values.count == columns.count else {
-        throw ClaimFileProblem(
+        throw CSVProblem(
           line: record.line, "\(record.values.count) values, but the header has \(columns.count)")
       }
       rows.append(
@@ -34,7 +34,7 @@ struct CSVTable: Sendable {
   }
 
   /// Splits by bytes: `"\r\n"` is one Character.
-  private static func records(of text: String) throws(ClaimFileProblem) -> [(line: Int, values: [String])] {
+  private static func records(of text: String) throws(CSVProblem) -> [(line: Int, values: [String])] {
     var bytes = Array(text.utf8)[...]
     if bytes.starts(with: [0xEF, 0xBB, 0xBF]) { bytes = bytes.dropFirst(3) }
     var records: [(line: Int, values: [String])] = []
@@ -85,18 +85,18 @@ struct CSVTable: Sendable {
       default: value.append(byte)
       }
     }
-    if isQuoted { throw ClaimFileProblem(line: openQuote, "a quote is not closed") }
+    if isQuoted { throw CSVProblem(line: openQuote, "a quote is not closed") }
     if !value.isEmpty || !values.isEmpty { endRecord() }
     return records
   }
 }
 
 /// A line of a file that cannot be used.
-package struct ClaimFileProblem: Error, Sendable, CustomStringConvertible {
+package struct CSVProblem: Error, Sendable, CustomStringConvertible {
   let line: Int
   let reason: String
 
-  init(line: Int, _ reason: String) {
+  package init(line: Int, _ reason: String) {
     self.line = line
     self.reason = reason
   }
