@@ -90,7 +90,7 @@ COMMENT ON COLUMN public.kpi_daily.app_hang IS 'Events app_hang on the day, as r
 
 -- migrate: new transaction
 
-CREATE TABLE IF NOT EXISTS receiptd.acquisition_costs (
+CREATE TABLE IF NOT EXISTS receiptd.kpi_acquisition_costs (
   month date NOT NULL CHECK (extract(day FROM month) = 1),
   bundle_id text NOT NULL,
   channel text NOT NULL DEFAULT '',
@@ -98,16 +98,16 @@ CREATE TABLE IF NOT EXISTS receiptd.acquisition_costs (
   amount numeric NOT NULL CHECK (amount >= 0),
   PRIMARY KEY (bundle_id, month, channel, currency)
 );
-COMMENT ON TABLE receiptd.acquisition_costs IS 'What an app spent to win customers, by month, as `receiptd acquisition-cost` read it from a file.';
-COMMENT ON COLUMN receiptd.acquisition_costs.month IS 'The first day of the month (UTC).';
-COMMENT ON COLUMN receiptd.acquisition_costs.bundle_id IS 'The app.';
-COMMENT ON COLUMN receiptd.acquisition_costs.channel IS 'Where it was spent, such as Apple Search Ads. Empty: not told.';
-COMMENT ON COLUMN receiptd.acquisition_costs.currency IS 'ISO 4217.';
-COMMENT ON COLUMN receiptd.acquisition_costs.amount IS 'What was spent, in the currency''s unit.';
+COMMENT ON TABLE receiptd.kpi_acquisition_costs IS 'What an app spent to win customers, by month, as `receiptd acquisition-cost` read it from a file.';
+COMMENT ON COLUMN receiptd.kpi_acquisition_costs.month IS 'The first day of the month (UTC).';
+COMMENT ON COLUMN receiptd.kpi_acquisition_costs.bundle_id IS 'The app.';
+COMMENT ON COLUMN receiptd.kpi_acquisition_costs.channel IS 'Where it was spent, such as Apple Search Ads. Empty: not told.';
+COMMENT ON COLUMN receiptd.kpi_acquisition_costs.currency IS 'ISO 4217.';
+COMMENT ON COLUMN receiptd.kpi_acquisition_costs.amount IS 'What was spent, in the currency''s unit.';
 
 CREATE OR REPLACE VIEW public.kpi_acquisition AS
 WITH cost AS (
-  SELECT month AS cohort, bundle_id, currency, sum(amount) AS cost FROM receiptd.acquisition_costs GROUP BY 1, 2, 3
+  SELECT month AS cohort, bundle_id, currency, sum(amount) AS cost FROM receiptd.kpi_acquisition_costs GROUP BY 1, 2, 3
 ), customers AS (
   SELECT cohort, bundle_id, sum(customers)::bigint AS customers FROM receiptd.kpi_daily_value GROUP BY 1, 2
 ), value AS (
@@ -136,19 +136,57 @@ DO $$
 DECLARE
   rights CONSTANT text := pg_get_functiondef('public.receiptd_rights()'::regprocedure);
 BEGIN
-  IF position('acquisition_costs' IN rights) = 0 THEN
+  IF position('kpi_acquisition_costs' IN rights) = 0 THEN
     EXECUTE replace(rights, '(''kpi_events_daily'', ',
-      '(''acquisition_costs'', ''SELECT, INSERT, DELETE'', ''*''), (''kpi_acquisition'', ''SELECT'', ''*''), (''kpi_events_daily'', ');
+      '(''kpi_acquisition_costs'', ''SELECT, INSERT, DELETE'', ''*''), (''kpi_acquisition'', ''SELECT'', ''*''), (''kpi_events_daily'', ');
   END IF;
 END
 $$;
 
 -- migrate: new transaction
+
+-- Supabase's default privileges are those of the schema public.
+DO $$
+BEGIN
+  IF to_regrole('service_role') IS NOT NULL THEN
+    GRANT SELECT, INSERT, UPDATE, DELETE, TRUNCATE ON receiptd.kpi_acquisition_costs TO service_role;
+  END IF;
+END
+$$;
 SELECT public.receiptd_set_rights('kpi_daily');
 
 -- migrate: new transaction
-SELECT public.receiptd_set_rights('acquisition_costs');
+SELECT public.receiptd_set_rights('kpi_acquisition_costs');
 
 -- migrate: new transaction
 SELECT public.receiptd_set_rights('kpi_acquisition');
 SELECT public.receiptd_set_common_rights();
+
+-- As in 20261130_backend_writes.sql, for servers of the build before.
+DO $$
+DECLARE
+  role regrole;
+BEGIN
+  IF to_regclass('public.kpi_acquisition_costs') IS NOT NULL OR NOT EXISTS (
+    SELECT FROM pg_class WHERE relnamespace = 'public'::regnamespace AND relname = 'outbox' AND relkind = 'v')
+  THEN
+    RETURN;
+  END IF;
+  EXECUTE 'CREATE VIEW public.kpi_acquisition_costs WITH (security_invoker = true) AS SELECT * FROM receiptd.kpi_acquisition_costs';
+  EXECUTE format('ALTER VIEW public.kpi_acquisition_costs OWNER TO %s',
+    (SELECT relowner::regrole FROM pg_class WHERE oid = 'receiptd.kpi_acquisition_costs'::regclass));
+  COMMENT ON VIEW public.kpi_acquisition_costs IS 'The former name of receiptd.kpi_acquisition_costs, for servers of the build before. receiptd_drop_former_names() drops it.';
+  COMMENT ON COLUMN public.kpi_acquisition_costs.month IS 'The first day of the month (UTC).';
+  COMMENT ON COLUMN public.kpi_acquisition_costs.bundle_id IS 'The app.';
+  COMMENT ON COLUMN public.kpi_acquisition_costs.channel IS 'Where it was spent, such as Apple Search Ads. Empty: not told.';
+  COMMENT ON COLUMN public.kpi_acquisition_costs.currency IS 'ISO 4217.';
+  COMMENT ON COLUMN public.kpi_acquisition_costs.amount IS 'What was spent, in the currency''s unit.';
+  REVOKE ALL ON public.kpi_acquisition_costs FROM PUBLIC;
+  FOR role IN
+    SELECT DISTINCT granted.grantee::regrole FROM pg_class c CROSS JOIN LATERAL aclexplode(c.relacl) AS granted
+    WHERE c.oid = 'public.kpi_acquisition_costs'::regclass AND granted.grantee NOT IN (0, c.relowner)
+  LOOP
+    EXECUTE format('REVOKE ALL ON public.kpi_acquisition_costs FROM %s', role);
+  END LOOP;
+END
+$$;

@@ -133,11 +133,11 @@ extension AcquisitionCosts.Row {
   }
 }
 
-/// Statements on the table `acquisition_costs`.
+/// Statements on the table `kpi_acquisition_costs`.
 private enum AcquisitionCostRows {
   static func delete(_ rows: [AcquisitionCosts.Row]) -> Query {
     """
-    DELETE FROM acquisition_costs AS cost
+    DELETE FROM kpi_acquisition_costs AS cost
     USING unnest(\(rows.map(\.bundleID))::text[], \(rows.map(\.month))::text[]) AS new (bundle_id, month)
     WHERE cost.bundle_id = new.bundle_id AND cost.month = new.month::date
     """
@@ -145,7 +145,7 @@ private enum AcquisitionCostRows {
 
   static func insert(_ rows: [AcquisitionCosts.Row]) -> Query {
     """
-    INSERT INTO acquisition_costs (bundle_id, month, channel, currency, amount)
+    INSERT INTO kpi_acquisition_costs (bundle_id, month, channel, currency, amount)
     SELECT bundle_id, month::date, channel, currency, amount::numeric FROM unnest(
       \(rows.map(\.bundleID))::text[], \(rows.map(\.month))::text[], \(rows.map(\.channel))::text[],
       \(rows.map(\.currency))::text[], \(rows.map(\.amount))::text[]) AS new (bundle_id, month, channel, currency, amount)

@@ -161,7 +161,10 @@ struct TrialStart: Sendable {
   private func join(
     _ trial: UUID, _ device: String, of app: App, at instant: Date, _ connection: PostgresConnection
   ) async throws {
-    let members = try await connection.query(TrialRows.members(of: trial)).map(TrialRows.Member.init)
+    let answers = try await connection.pipeline([
+      TrialRows.lockMembers(of: trial), TrialRows.members(of: trial),
+    ])
+    let members = try answers[1].map(TrialRows.Member.init)
     let moves = members.first?.moves
     let claim = share(
       claimant: .device(device),

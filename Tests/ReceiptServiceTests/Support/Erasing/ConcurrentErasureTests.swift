@@ -95,6 +95,34 @@ import Testing
     }
   }
 
+  @Test
+  func
+    `a device stays erased although another one takes its place in the trial of an erased account meanwhile`()
+    async throws
+  {
+    try await withShippedApps { harness in
+      // The device that began the trial is erased, so that the account has another name in the trial.
+      for number in 0...9 {
+        #expect(
+          [200, 201].contains(try await harness.launch("phone-\(number)", account: "account-1").status))
+      }
+      try await harness.erase("phone-0")
+      #expect(try await harness.launch("phone-10", account: "account-1").status == 200)
+      // The next one takes the place of the device that joined longest ago.
+      let (erasing, joining) = try await harness.pool.withTransaction { connection in
+        _ = try await connection.query("LOCK TABLE consents IN EXCLUSIVE MODE")
+        let erasing = Task { try await harness.erase("phone-1") }
+        try await harness.untilWaiting(1, for: "consents")
+        let joining = Task { try await harness.launch("phone-11", account: "account-1").status }
+        try await harness.untilWaiting(2)
+        return (erasing, joining)
+      }
+      _ = try await erasing.value
+      #expect([200, 409, 503].contains(try await joining.value))
+      #expect(try await harness.tables(with: "phone-1") == [])
+    }
+  }
+
   @Test func `a grant that waits for an erasure finds no customer`() async throws {
     try await withHarness { harness in
       let (user, _) = try await harness.customer()
