@@ -120,16 +120,25 @@ package enum ClientWriteRows {
     }
   }
 
+  private static let window = 2_000
+
   /// Takes due claims and leases them: no other server takes them before the lease ends.
   ///
   /// Each user has a turn: a claim comes after those of users who had fewer answers within an hour. A client can invent ids, which take
-  /// the App Store longest.
+  /// the App Store longest. Of many due claims the oldest and the newest are ranked, ``window`` of each: however many clients have
+  /// invented, the statement ends, and a new claim is not behind all of them.
   static func claimDue(at instant: Date, lease: TimeInterval, limit: Int) -> Query {
     """
-    WITH due AS (
+    WITH seen AS (
+      (SELECT id, user_id, next_attempt_at FROM client_writes
+       WHERE next_attempt_at <= \(instant) AND table_name = 'profiles' ORDER BY next_attempt_at LIMIT \(window))
+      UNION
+      (SELECT id, user_id, next_attempt_at FROM client_writes
+       WHERE next_attempt_at <= \(instant) AND table_name = 'profiles' ORDER BY next_attempt_at DESC LIMIT \(window))
+    ), due AS (
       SELECT id, user_id, next_attempt_at,
         row_number() OVER (PARTITION BY user_id ORDER BY next_attempt_at, id) AS place
-      FROM client_writes WHERE next_attempt_at <= \(instant) AND table_name = 'profiles'
+      FROM seen
     ), answered AS (
       SELECT user_id, count(*) AS answers FROM client_writes
       WHERE user_id IN (SELECT user_id FROM due) AND table_name = 'profiles'

@@ -75,7 +75,9 @@ package struct OldProofs: Sendable {
     do {
       let rows = try await pool.query(
         OldProofRows.claim(id, at: clock.now(), lease: Self.lease), lockTimeout: LockTimeout.shared)
-      guard let due = try rows.first.map(OldProofRows.Due.init) else { return true }
+      guard let due = try rows.first.map(OldProofRows.Due.init) else {
+        return try await isAnsweredElsewhere(about: id)
+      }
       do {
         // Any client can own many purchases, and the other requests need a part of Apple's rate.
         let once = api.with(timeout: Self.timeout, maximumAge: .zero).forOneRequest().forUnknownIDs()
@@ -90,6 +92,17 @@ package struct OldProofs: Sendable {
         "the App Store did not answer about an old proof; it will be asked again",
         metadata: ["purchase": "\(id)", "reason": "\(Self.reason(error))"])
       return false
+    }
+  }
+
+  /// Waits for the answer to another request or server that asks, or has asked.
+  private func isAnsweredElsewhere(about id: String) async throws -> Bool {
+    let clock = ContinuousClock()
+    let end = clock.now + Self.patience
+    while true {
+      if try await pool.query(OldProofRows.isOpen(id)).isEmpty { return true }
+      guard clock.now < end else { return false }
+      try await Task.sleep(for: .milliseconds(25))
     }
   }
 
@@ -319,6 +332,14 @@ extension OldProofRows {
       environment = AppStore.Environment(rawValue: try row.decode("environment"))
       isSubscription = try row.decode("is_subscription")
     }
+  }
+
+  /// One row if the App Store has not answered about an old proof of the purchase.
+  static func isOpen(_ originalTransactionID: String) -> Query {
+    """
+    SELECT FROM subscriptions WHERE original_transaction_id = \(originalTransactionID)
+      AND old_proof_due_at IS NOT NULL AND old_proof_asked_at IS NULL
+    """
   }
 
   /// Claims one purchase, if it is due.

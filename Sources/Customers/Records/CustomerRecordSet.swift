@@ -33,7 +33,7 @@ package struct CustomerRecordSet: Sendable {
     of app: App, for customer: Customer, freeAccess: FreeAccess, at instant: Date
   ) -> CustomerRecords {
     CustomerRecords(
-      subscriptions: purchases(of: app).map(\.subscription),
+      subscriptions: purchases(of: app).map(\.asRecord),
       trial: app.trial(among: trials[app.bundleID] ?? [], for: customer, at: instant),
       grants: grants[app.bundleID] ?? [], hadGrant: revokedGrants.contains(app.bundleID),
       freeAccess: freeAccess)

@@ -21,11 +21,13 @@ package struct StoredSubscription: Sendable {
   /// Those to customers who only named the transaction's id. They have a count of their own, so that an id, which proves no
   /// possession, uses up no move of a proof.
   package var unprovenMoves: MoveCount?
+  /// Whether it is known by an old proof alone, about which the App Store has not answered.
+  package var isUnconfirmed = false
 
   package init(
     subscription: Subscription, owner: Ownership? = nil, decidedToken: UUID? = nil, isCounted: Bool,
     holders: [Holder] = [], erasure: PurchaseErasure? = nil, moves: MoveCount? = nil,
-    unprovenMoves: MoveCount? = nil
+    unprovenMoves: MoveCount? = nil, isUnconfirmed: Bool = false
   ) {
     self.subscription = subscription
     self.owner = owner
@@ -35,6 +37,14 @@ package struct StoredSubscription: Sendable {
     self.erasure = erasure
     self.moves = moves
     self.unprovenMoves = unprovenMoves
+    self.isUnconfirmed = isUnconfirmed
+  }
+
+  /// The purchase as the rules of entitlements take it.
+  package var asRecord: Subscription {
+    var record = subscription
+    record.isUnconfirmed = isUnconfirmed
+    return record
   }
 
   /// The customers who have it: the owner, and the devices that share it.
@@ -138,7 +148,8 @@ package enum SubscriptionRows {
     price_milliunits, currency, signed_at, app_transaction_id, user_id, device_id, owned_because,
     app_account_token, phase_starts, phase_statuses, phase_store_statuses, is_counted,
     upcoming_product_id, upcoming_tier, taken_from, erased_at, erased_tokens, counted_moves, counted_moves_since,
-    counted_unproven_moves, counted_unproven_moves_since
+    counted_unproven_moves, counted_unproven_moves_since,
+    old_proof_due_at IS NOT NULL AND old_proof_asked_at IS NULL AS is_unconfirmed
     """
 
   /// Writes subscriptions with their statuses at `instant`. The columns of an erasure stay as they are.
@@ -265,7 +276,8 @@ package enum SubscriptionRows {
       owner: try owner(row, token: token),
       decidedToken: token,
       isCounted: try row.decode("is_counted"), erasure: try PurchaseErasure(row), moves: try MoveCount(row),
-      unprovenMoves: try MoveCount(row, "counted_unproven_moves"))
+      unprovenMoves: try MoveCount(row, "counted_unproven_moves"),
+      isUnconfirmed: try row.decode("is_unconfirmed"))
   }
 
   private static func phases(_ row: Row) throws -> [Phase] {

@@ -261,7 +261,8 @@ extension LedgerState.Purchase {
       decidedToken: token ?? stored?.decidedToken,
       isCounted: entry.app?.counts(
         subscription, for: receipt.claim.owner?.customer, at: entry.instant) ?? false,
-      holders: claim.holders, erasure: erasure, moves: stored?.moves, unprovenMoves: stored?.unprovenMoves)
+      holders: claim.holders, erasure: erasure, moves: stored?.moves, unprovenMoves: stored?.unprovenMoves,
+      isUnconfirmed: unconfirmedProof != nil)
     if claim.isCounted {
       if entry.claim?.strength ?? .proof == .proof {
         now.moves = now.moves.counting(moveAt: entry.instant)

@@ -27,10 +27,11 @@ struct EntitlementCandidate {
   var name: String
   var source: Entitlements.Source
 
-  /// Whether it is a purchase or a grant.
+  /// Whether it is a grant, or a purchase of which no refund can be unknown.
   var isPaidOrGranted: Bool {
     switch source {
-    case .subscription, .grant: true
+    case .subscription(let subscription): !subscription.isUnconfirmed
+    case .grant: true
     case .trial, .freeAccess: false
     }
   }

@@ -90,7 +90,8 @@ extension App {
     let grace = instant.addingTimeInterval(TimeInterval(offlineGraceDays) * 86_400)
     guard offline == .paidTime else { return grace }
     let ends = candidates.filter { $0.access > .none && $0.isPaidOrGranted }.map(\.lasts)
-    return min(([grace] + ends).max() ?? grace, Entitlements.endless)
+    let last = max(grace, ends.max() ?? grace)
+    return last >= .distantFuture ? Entitlements.endless : min(last, Entitlements.endless)
   }
 
   private func everHadAccess(

@@ -65,6 +65,26 @@ import Testing
     }
   }
 
+  @Test func `a new claim is taken although many claims of many users are due`() async throws {
+    try await LiveApps.with { live in
+      let instant = live.harness.clock.now
+      _ = try await live.harness.pool.query(
+        """
+        INSERT INTO client_writes (table_name, user_id, original_transaction_id, mode, first_at, last_at, next_attempt_at)
+        SELECT 'profiles', gen_random_uuid(), '29' || n, 'observe', \(instant), \(instant), \(instant - 3_600)
+        FROM generate_series(1000000001, 1000020000) AS n
+        """)
+      let bought = try live.buy()
+      try await live.writesPremium(live[9], bought.originalTransactionID)
+      live.harness.clock.advance(seconds: 5)
+      let taken = try await live.harness.pool.query(
+        ClientWriteRows.claimDue(at: live.harness.clock.now, lease: 60, limit: 3_000))
+      let ids = try taken.map { try $0.decode("original_transaction_id", as: String.self) }
+      #expect(ids.contains(bought.originalTransactionID))
+      #expect(ids.contains("291000000001") || ids.count == 3_000)
+    }
+  }
+
   @Test func `a new row in observe has no premium, whatever the client writes`() async throws {
     try await LiveApps.with([Thaqalayn.bundleID: "observe"]) { live in
       let user = live[9]

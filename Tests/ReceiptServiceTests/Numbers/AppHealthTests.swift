@@ -1,5 +1,6 @@
 import Foundation
 import HTTP
+import HTTPTypes
 import Postgres
 import Testing
 import Text
@@ -40,7 +41,8 @@ import Text
           AND day = (SELECT max(day) FROM kpi_daily)
         """)[0]
       #expect(try row.decode("app_opened", as: Int.self) == 4)
-      #expect(try row.decode("rate", as: String.self) == "0.2500")
+      let rate = try row.decode("rate", as: String?.self)
+      #expect(rate == "0.2500")
       #expect(try row.decode("restore_started", as: Int.self) == 2)
       #expect(try row.decode("restore_succeeded", as: Int.self) == 1)
       #expect(try row.decode("success", as: String.self) == "0.5000")
@@ -75,11 +77,11 @@ import Text
           "SELECT cost::text || ' ' || customers || ' ' || cac::text || ' ' || ltv::text AS line FROM kpi_acquisition"
         ).first?.decode("line")
       }
-      #expect(try await shown() == "40.50 2 20.25 12.99")
+      #expect(try #require(await shown()) == "40.50 2 20.25 12.99")
       #expect(try await read(["\(month),\(app),,USD,5"], isDryRun: true).rows.count == 1)
-      #expect(try await shown() == "40.50 2 20.25 12.99")
+      #expect(try #require(await shown()) == "40.50 2 20.25 12.99")
       _ = try await read(["\(month),\(app),,USD,5"])
-      #expect(try await shown() == "5 2 2.50 12.99")
+      #expect(try #require(await shown()) == "5 2 2.50 12.99")
       #expect(try await harness.actions().map(\.action) == ["acquisition-cost", "acquisition-cost"])
       for (line, word) in [
         ("2026-13,\(app),,USD,5", "month"), ("\(month),com.example.none,,USD,5", "bundle_id"),
@@ -90,7 +92,7 @@ import Text
         #expect(error?.description.contains("line 2") == true)
         #expect(error?.description.contains(word) == true, "\(line): \(error?.description ?? "")")
       }
-      #expect(try await shown() == "5 2 2.50 12.99")
+      #expect(try #require(await shown()) == "5 2 2.50 12.99")
     }
   }
 }

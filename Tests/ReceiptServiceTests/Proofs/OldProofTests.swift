@@ -2,6 +2,8 @@ import AppStore
 import AppStoreSimulator
 import Configuration
 import Foundation
+import HTTP
+import HTTPTypes
 import Postgres
 import Testing
 import Text
@@ -97,6 +99,60 @@ enum OldProof {
 
 /// What the ledger marks, and what a request asks about.
 @Suite struct OldProofTests {
+  @Test(arguments: [TestApps.lifetime, TestApps.annual])
+  func `until the App Store has answered about an old proof, offline use ends after offlineGraceDays`(
+    productID: String
+  ) async throws {
+    let paidTime = TestApps.json.replacing(
+      #""name": "Climbing","#, with: #""name": "Climbing", "offline": "paidTime","#)
+    try await withHarness(configuration: paidTime, environment: OldProof.keyless) { harness in
+      let bought = try harness.buy(productID)
+      harness.clock.advance(days: 20)
+      let user = UUID()
+      let token = try await harness.token(for: user)
+      let answer = try await harness.validate(["signedTransaction": bought.signedTransaction], token: token)
+      #expect(answer.bool("entitlements.isAccessGranted") == true)
+      let grace = harness.clock.now + 7 * 86_400
+      #expect(answer.date("entitlements.offlineGraceUntil") == grace)
+      #expect(try await harness.premium(user).date("entitlements.offlineGraceUntil") == grace)
+      // The answer, as the job records it.
+      _ = try await harness.pool.query(
+        "UPDATE subscriptions SET old_proof_asked_at = now(), old_proof_due_at = NULL")
+      let end =
+        productID == TestApps.lifetime
+        ? "9999-12-31T23:59:59Z" : bought.transaction.expiresDate.map { RFC3339.string(from: $0) }
+      #expect(try await harness.premium(user).string("entitlements.offlineGraceUntil") == end)
+    }
+  }
+
+  @Test func `a request waits for the answer that another server asks for`() async throws {
+    try await withHarness { harness in
+      let bought = try OldProof.refunded(TestApps.lifetime, harness)
+      let id = bought.originalTransactionID
+      let proofs = try await harness.service(configuration: TestApps.json).proofs.oldProofs
+      // Another server has recorded the proof and asks.
+      let keyless = try await harness.service(configuration: TestApps.json, settings: OldProof.keyless)
+      try await harness.serving(keyless) { address in
+        _ = try await harness.send(
+          .post, "/api/v1/subscriptions/validate",
+          json: #"{"signedTransaction": "\#(bought.signedTransaction)"}"#,
+          to: address)
+      }
+      await keyless.close()
+      _ = try await harness.pool.query(
+        "UPDATE subscriptions SET old_proof_due_at = \(harness.clock.now + 600) WHERE original_transaction_id = \(id)"
+      )
+      let waiting = Task { try await harness.validate(["signedTransaction": bought.signedTransaction]) }
+      _ = try await harness.pool.query(
+        "UPDATE subscriptions SET old_proof_due_at = \(harness.clock.now) WHERE original_transaction_id = \(id)"
+      )
+      _ = try await proofs.run()
+      let answer = try await waiting.value
+      #expect(answer.bool("entitlements.isAccessGranted") == false)
+      #expect(try await harness.row(of: id).status == "cancelled")
+    }
+  }
+
   @Test(arguments: [TestApps.lifetime, TestApps.annual])
   func `a proof from before a refund that receiptd has not seen gives no access`(productID: String)
     async throws

@@ -41,7 +41,7 @@ extension Harness {
       #expect(ending.text("trial.endsAt") == RFC3339.string(from: start + 30 * 86_400))
       try await harness.becomes(start + 30 * 86_400 + 20)
       try await harness.timePasses(days: 1)
-      #expect(receiver.types == ["trial.ended", "trial.ending", "trial.started"])
+      #expect(receiver.types == ["grace.started", "trial.ended", "trial.ending", "trial.started"])
       #expect(try receiver.first(.trialEnded).value("data.trial.isConverted") as? Bool == false)
     }
   }
@@ -65,7 +65,7 @@ extension Harness {
       #expect(receiver.types == ["trial.ending", "trial.started"])
       try await harness.timePasses(days: 5)
       try await harness.timePasses(days: 3)
-      #expect(receiver.types == ["trial.ended", "trial.ending", "trial.ending", "trial.started"])
+      #expect(receiver.types == ["grace.started", "trial.ended", "trial.ending", "trial.ending", "trial.started"])
     }
   }
 
@@ -98,7 +98,7 @@ extension Harness {
       _ = try await harness.startTrial("old", account: "account-1")
       _ = try await harness.startTrial("new", account: "account-1")
       try await harness.timePasses(days: 31)
-      #expect(receiver.types == ["trial.ended", "trial.ended", "trial.started"])
+      #expect(receiver.types == ["grace.started", "grace.started", "trial.ended", "trial.ended", "trial.started"])
     }
   }
 
