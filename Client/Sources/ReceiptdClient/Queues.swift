@@ -127,7 +127,7 @@ struct EventQueue: Codable, Sendable {
   }
 }
 
-/// When a kind of request may be sent: exponential backoff with full jitter from 2 seconds to an hour, and `Retry-After`.
+/// When a kind of request may be sent: exponential backoff with full jitter up to an hour, and `Retry-After`.
 struct Pace: Sendable {
   /// The time, in seconds of uptime, before which nothing is sent because the server said so.
   private(set) var barrier: TimeInterval = 0
@@ -138,10 +138,17 @@ struct Pace: Sendable {
   private var refusal: ReceiptdError?
 
   static let longest: TimeInterval = 3600
+  /// The first wait of a request that the customer waits for, in seconds.
+  static let urgent: TimeInterval = 2
+  /// The first wait of a request in the background. After an outage of minutes most clients have failed once or twice; with a
+  /// short first wait they would all come back within seconds.
+  static let background: TimeInterval = 30
 
-  mutating func fail(_ error: ReceiptdError, at now: TimeInterval, random: Double) {
+  mutating func fail(
+    _ error: ReceiptdError, at now: TimeInterval, random: Double, first: TimeInterval = urgent
+  ) {
     failures += 1
-    let most = min(Self.longest, 2 * pow(2, Double(min(failures, 20) - 1)))
+    let most = min(Self.longest, first * pow(2, Double(min(failures, 20) - 1)))
     let jitter = max(1, random * most)
     if let wait = error.retryAfter {
       barrier = now + wait

@@ -74,7 +74,8 @@ extension Receiptd {
       settle(batch)
     } catch {
       eventPace.fail(
-        error as? ReceiptdError ?? .offline("cancelled"), at: uptime, random: configuration.random())
+        error as? ReceiptdError ?? .offline("cancelled"), at: uptime, random: configuration.random(),
+        first: Pace.background)
     }
   }
 

@@ -163,7 +163,9 @@ public actor Receiptd<Features: Codable & Sendable> {
   }
 
   private func refreshFailed(_ error: ReceiptdError, _ customer: Customer, _ generation: Int) async {
-    refreshPace.fail(error, at: uptime, random: configuration.random())
+    refreshPace.fail(
+      error, at: uptime, random: configuration.random(),
+      first: current.source == .none ? Pace.urgent : Pace.background)
     refreshDue = refreshPace.due
     if error.code == .forbidden {
       // The access token is another user's: nothing of this customer may show.
