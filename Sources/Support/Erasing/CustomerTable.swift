@@ -42,7 +42,8 @@ struct CustomerTable: Sendable {
     "customer_event_bytes",
     "adoption_runs", "client_write_modes", "configured_apps", "entitlement_keys", "event_bytes_daily",
     "free_access", "jws_headers", "kpi_daily_cohorts", "kpi_daily_figures", "kpi_daily_money",
-    "kpi_acquisition_costs", "kpi_daily_prices", "kpi_daily_trials", "kpi_daily_value", "kpi_days", "kpi_events_daily",
+    "kpi_acquisition_costs", "kpi_daily_prices", "kpi_daily_trials", "kpi_daily_value", "kpi_days",
+    "kpi_events_daily",
     "kpi_late_facts", "kpi_losses_daily", "log_keys", "outbox_destinations", "reconcile_positions",
     // They are of the team, not of customers.
     "people", "people_tokens",

@@ -1,5 +1,6 @@
 import Foundation
 import HTTP
+import HTTPTypes
 import Postgres
 import Testing
 import Text
