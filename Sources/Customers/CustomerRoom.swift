@@ -29,7 +29,7 @@ package struct CustomerRoom: Room {
   ) {
     let apps = AppOfRequest(catalog: catalog)
     deviceAuthenticator = DeviceAuthenticator(
-      pool: pool, transactions: transactions, charges: charges, clock: clock)
+      catalog: catalog, pool: pool, transactions: transactions, charges: charges, clock: clock)
     grandfathering = Grandfathering(
       pool: pool, transactions: transactions, statusWriter: statusWriter, clock: clock)
     entitlementKeyRefresh =

@@ -132,7 +132,7 @@ struct TrialStart: Sendable {
       case (_?, _?): return false
       case (nil, _) where isChild: throw ServiceError.pairedDevice
       case (nil, let started?):
-        try await join(started.originalID, device, of: app, at: instant, connection)
+        try await join(started, device, showing: account, of: app, at: instant, connection)
         return false
       case (nil, nil):
         guard let account else { throw Self.noAccount }
@@ -159,12 +159,16 @@ struct TrialStart: Sendable {
   /// Joins a device to a trial, instead of another device if it has no room.
   /// - Throws: 409 `device_limit_reached`.
   private func join(
-    _ trial: UUID, _ device: String, of app: App, at instant: Date, _ connection: PostgresConnection
+    _ started: TrialRows.DeviceTrial, _ device: String, showing account: String?, of app: App,
+    at instant: Date,
+    _ connection: PostgresConnection
   ) async throws {
-    let answers = try await connection.pipeline([
-      TrialRows.lockMembers(of: trial), TrialRows.members(of: trial),
-    ])
-    let members = try answers[1].map(TrialRows.Member.init)
+    let trial = started.originalID
+    // An erasure of one of its devices locks the account by its name in the trial, which is another one where the account was erased.
+    if let stored = started.appTransactionID, stored != account {
+      _ = try await connection.query(AdvisoryLock.acquire(.customer, ["\(app.bundleID)/\(stored)"]))
+    }
+    let members = try await connection.query(TrialRows.members(of: trial)).map(TrialRows.Member.init)
     let moves = members.first?.moves
     let claim = share(
       claimant: .device(device),
@@ -184,6 +188,7 @@ struct TrialStart: Sendable {
         }
       } else if let joining = claim.holders.first(where: { $0.deviceID == device }) {
         rows.append(TrialRows.replace(member, by: joining))
+        rows.append(DeviceRows.move(from: member.holder.deviceID, to: device, in: app, at: instant))
         devices.append(member.holder.deviceID)
       }
     }

@@ -181,7 +181,7 @@ package enum ServiceError {
       status: .tooManyRequests, code: "rate_limited",
       detail:
         "Devices of the app without a trial, purchase or grant have used up the pairings of the current day (UTC), or those "
-        + "of this child's device. Send the request again later.",
+        + "of the parent's or this child's device are used up. Send the request again later.",
       message: "Too many devices were paired today. Please try again tomorrow.",
       headers: [.retryAfter: "\(max(Int(wait.rounded(.up)), 1))"])
   }

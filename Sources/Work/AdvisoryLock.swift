@@ -12,8 +12,9 @@ import Postgres
 /// | 2 | a customer, or the Apple Account of an app's customer | the transaction |
 /// | 3 | the counting of KPIs | the transaction |
 /// | 4 | the begin of an adoption | the transaction |
+/// | 5 | the children's devices of a purchase or a trial | the transaction |
 ///
-/// A fixed order prevents deadlocks: purchases before customers. "migrate", "forget", KPIs and adoptions are locked alone. A
+/// A fixed order prevents deadlocks: purchases before customers, and these before children's devices. "migrate", "forget", KPIs and adoptions are locked alone. A
 /// transaction takes all keys of one kind in one statement, in ascending order.
 package enum AdvisoryLock {
   /// The kind of thing that is locked.
@@ -22,6 +23,7 @@ package enum AdvisoryLock {
     case customer = 2
     case figures = 3
     case adoption = 4
+    case household = 5
 
     /// The keys that locks of this kind can have.
     var keys: ClosedRange<Int64> {

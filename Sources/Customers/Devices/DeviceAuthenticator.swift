@@ -1,5 +1,6 @@
 import Actions
 import AppStore
+import Configuration
 import Crypto
 import Foundation
 import HTTP
@@ -20,15 +21,19 @@ import Work
 ///   secret yet, and must not take over the device with it.
 /// - A different secret replaces the stored one if the request has a proof of an account on record. Everything bound
 ///   since the first secret was bound with that secret.
+/// - A secret that is replaced or deleted so ends the pairings that it confirmed.
 package struct DeviceAuthenticator: Sendable {
+  let catalog: AppCatalog
   let pool: PostgresPool
   let transactions: CustomerTransactions
   let charges: DayCharges
   let clock: ServiceClock
 
   package init(
-    pool: PostgresPool, transactions: CustomerTransactions, charges: DayCharges, clock: ServiceClock
+    catalog: AppCatalog, pool: PostgresPool, transactions: CustomerTransactions, charges: DayCharges,
+    clock: ServiceClock
   ) {
+    self.catalog = catalog
     self.pool = pool
     self.transactions = transactions
     self.charges = charges
@@ -121,6 +126,7 @@ package struct DeviceAuthenticator: Sendable {
         guard let record = answers.first, try DeviceRecord(record[0]).isEmpty else { return false }
         guard let isCharged else { throw DayChargeNeeded(most: DeviceSecretRows.notesPerDay) }
         _ = try await connection.query(DeviceSecretRows.delete(device, bundleID: app.bundleID, at: instant))
+        try await endConfirmedPairings(of: device, in: app, at: instant, connection)
         if isCharged { try await note("forget-device-secret", of: device, in: app, at: instant, connection) }
         return true
       }
@@ -157,6 +163,7 @@ package struct DeviceAuthenticator: Sendable {
         let replaced = try await connection.query(
           DeviceSecretRows.replace(
             secret, of: device, bundleID: app.bundleID, renews: !record.isCharged, at: instant))
+        try await endConfirmedPairings(of: device, in: app, at: instant, connection)
         let count = try replaced.first?.decode("replacements", as: Int.self) ?? 1
         guard count <= DeviceSecretRows.notedReplacements else { return .stored }
         if record.isCharged, isCharged == nil { throw DayChargeNeeded(most: DeviceSecretRows.notesPerDay) }
@@ -178,6 +185,25 @@ package struct DeviceAuthenticator: Sendable {
         DeviceSecretRows.insert(secret, of: device, bundleID: app.bundleID, at: instant))
       return .stored
     }
+  }
+
+  /// Ends the pairings that the device confirmed with its former secret: the sender of that secret may not have been the customer.
+  private nonisolated(nonsending) func endConfirmedPairings(
+    of device: String, in app: App, at instant: Date, _ connection: PostgresConnection
+  ) async throws {
+    let ended = try await connection.query(DeviceRows.endConfirmed(of: device, bundleID: app.bundleID)).map {
+      (
+        parent: try $0.decode("device_id", as: String.self),
+        pairedAt: try $0.decode("paired_at", as: Date.self)
+      )
+    }
+    guard !ended.isEmpty else { return }
+    let households = try await connection.households(of: ended.map(\.parent), in: app, at: instant)
+    let events = ended.compactMap { pairing in
+      households[pairing.parent]?.event(
+        .childUnpaired, of: device, with: pairing.parent, pairedAt: pairing.pairedAt, in: app, at: instant)
+    }
+    try await connection.tell(device, events, of: app, in: catalog, endsPairing: true, at: instant)
   }
 
   /// Writes to `support_actions` what the rules did with a secret.

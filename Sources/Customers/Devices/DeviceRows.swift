@@ -1,6 +1,7 @@
 import Foundation
 import Postgres
 import Subscriptions
+import Text
 
 /// Statements on the table `devices`: the devices that are paired to a customer's device.
 package enum DeviceRows {
@@ -30,6 +31,58 @@ package enum DeviceRows {
     """
     DELETE FROM devices
     WHERE bundle_id = \(bundleID) AND device_id = ANY(\(parents)) AND child_device_id = \(child)
+    """
+  }
+
+  /// Ends the pairings that a child's device confirmed (`device_id`, `paired_at`).
+  static func endConfirmed(of child: String, bundleID: String) -> Query {
+    """
+    DELETE FROM devices WHERE bundle_id = \(bundleID) AND child_device_id = \(child) AND confirmed_at IS NOT NULL
+    RETURNING device_id, paired_at
+    """
+  }
+
+  /// Gives the children of a device that lost its place in a purchase or a trial to the device that has the place now. A device that
+  /// has access by another record keeps them.
+  package static func move(from former: String, to device: String, in app: App, at instant: Date) -> Query {
+    """
+    UPDATE devices AS pairing SET device_id = \(device)
+    WHERE bundle_id = \(app.bundleID) AND device_id = \(former) AND child_device_id <> \(device)
+      AND NOT EXISTS (
+        SELECT FROM devices known
+        WHERE known.bundle_id = \(app.bundleID) AND known.device_id = \(device)
+          AND known.child_device_id = pairing.child_device_id)
+      AND NOT EXISTS (
+        SELECT FROM subscriptions
+        WHERE device_id = \(former) AND user_id IS NULL AND bundle_id = \(app.bundleID) AND is_counted
+          AND status IN ('trial', 'active', 'grace'))
+      AND NOT EXISTS (
+        SELECT FROM purchase_devices d JOIN subscriptions s USING (original_transaction_id)
+        WHERE d.device_id = \(former) AND d.bundle_id = \(app.bundleID) AND NOT d.is_barred
+          AND \(app.sharesPurchases)::boolean AND s.is_counted AND s.status IN ('trial', 'active', 'grace'))
+      AND NOT EXISTS (
+        SELECT FROM trials own JOIN trials original ON original.id = coalesce(own.continues, own.id)
+        WHERE own.bundle_id = \(app.bundleID) AND own.device_id = \(former) AND original.ends_at > \(instant))
+      AND NOT EXISTS (
+        SELECT FROM grants
+        WHERE device_id = \(former) AND bundle_id = \(app.bundleID) AND revoked_at IS NULL
+          AND starts_at <= \(instant) AND (ends_at IS NULL OR ends_at > \(instant)))
+    """
+  }
+}
+
+/// The pairings of a parent's device on a day (UTC), in `customer_event_bytes`: pairing and unpairing adds few rows of events.
+enum PairingDayRows {
+  /// The pairings of a day beyond the number of children that may be active.
+  static let spare = 20
+
+  /// Charges one pairing to the device's day, unless the day has its number. The transaction holds the device's lock.
+  static func charge(_ device: String, in bundleID: String, upTo most: Int, at instant: Date) -> Query {
+    """
+    INSERT INTO customer_event_bytes AS known (day, bundle_id, customer_digest, bytes, pairings)
+    VALUES (\(Day(of: instant).description)::text::date, \(bundleID), sha256(convert_to(\(device)::text, 'UTF8')), 0, 1)
+    ON CONFLICT (day, bundle_id, customer_digest) DO UPDATE SET pairings = known.pairings + 1
+      WHERE known.pairings < \(most)
     """
   }
 }

@@ -5,16 +5,20 @@ import Subscriptions
 
 /// A parent's devices and their children's.
 ///
-/// A parent may have several devices: those that proved the same purchase or trial, such as an old phone and the new one. All of
-/// them are parents of the same children, and the best access of any of them is the household's.
+/// A parent may have several devices: those that proved the purchase or trial that gives this one its access, such as an old phone and
+/// the new one. All of them are parents of the same children, and the plan opens its places once for all of them.
 package struct Household: Sendable {
-  /// The parent's devices.
+  /// The parent's devices: the one that was asked for, and those that proved the same plan.
   package let parents: [String]
   /// The children's devices, the first one paired first; each once.
   package let children: [PairedDevice]
-  /// What the parents have.
+  /// How many children's devices count toward the limit.
+  let count: Int
+  /// The purchase or trial whose devices are the parents; `nil` where the device has none that gives access.
+  let plan: String?
+  /// What the device has by its own records.
   package let entitlements: Entitlements
-  /// Apple's environment of the parents' purchases and trials.
+  /// Apple's environment of the device's purchases and trials.
   package let environment: StoreEnvironment
 
   /// The feature that holds the number of children's devices that are active at a time. `null` in the configuration means no limit;
@@ -26,11 +30,45 @@ package struct Household: Sendable {
 
   /// The state of one of the children; `nil` for another device.
   package func state(of child: String) -> ChildState? {
-    guard let index = children.firstIndex(where: { $0.childDeviceID == child }) else { return nil }
-    if limit.map({ index < $0 }) ?? true {
-      return entitlements.isAccessGranted ? .active : .parentWithoutAccess
+    guard let paired = children.first(where: { $0.childDeviceID == child }) else { return nil }
+    guard entitlements.isAccessGranted else { return .parentWithoutAccess }
+    return limit.map { paired.place < $0 } ?? true ? .active : .beyondLimit
+  }
+}
+
+extension Household {
+  /// - Parameters:
+  ///   - rows: those of ``HouseholdRows/plans(of:in:)`` for this device.
+  fileprivate init(
+    _ device: String, _ records: CustomerRecords, _ rows: [PlanRow], in app: App, at instant: Date
+  ) {
+    let source = app.openPlan(of: records, for: .device(device), at: instant)
+    let members = rows.filter { $0.isOf(source) }
+    let proven = Set(members.filter(\.isProven).map(\.device))
+    let isProven = proven.contains(device)
+    let parents = (isProven ? proven : []).union([device])
+    var seen = proven.union(parents)
+    var counted: [PairedDevice] = []
+    var own: Set<String> = []
+    func count(_ rows: some Sequence<PlanRow>) {
+      for row in rows {
+        guard var child = row.child else { continue }
+        if parents.contains(row.device) { own.insert(child.childDeviceID) }
+        guard seen.insert(child.childDeviceID).inserted else { continue }
+        child.place = counted.count
+        counted.append(child)
+      }
     }
-    return entitlements.isAccessGranted ? .beyondLimit : .parentWithoutAccess
+    count(rows.filter { proven.contains($0.device) })
+    // A device that only named the transaction's id sees no children of others, and its own come after theirs: any client can name one.
+    if !isProven {
+      count(rows.filter { row in row.device == device || members.contains { $0.device == row.device } })
+    }
+    self.init(
+      parents: parents.sorted(), children: counted.filter { own.contains($0.childDeviceID) },
+      count: counted.count, plan: members.first?.plan,
+      entitlements: app.entitlements(of: records, for: .device(device), at: instant),
+      environment: records.environment)
   }
 }
 
@@ -104,39 +142,16 @@ extension PostgresConnection {
     of devices: [String], in app: App, at instant: Date
   ) async throws -> [String: Household] {
     guard !devices.isEmpty else { return [:] }
-    var members: [String: Set<String>] = [:]
-    for row in try await query(HouseholdRows.members(of: devices, in: app)) {
-      members[try row.decode("parent"), default: []].insert(try row.decode("member"))
-    }
-    let all = Set(members.values.joined()).union(devices).sorted()
     var reads = Statements()
-    let recordReads = AllCustomerRecordReads(devices: all, in: &reads)
-    let childReads = reads.add(HouseholdRows.children(of: all, in: app)) {
-      (parent: try $0.decode("device_id", as: String.self), child: try PairedDevice($0))
-    }
+    let recordReads = AllCustomerRecordReads(devices: devices, in: &reads)
+    let planReads = reads.add(HouseholdRows.plans(of: devices, in: app), reading: PlanRow.init)
     let answers = try await answers(to: reads)
     let records = try recordReads.records(in: answers)
-    let children = try answers[childReads]
+    let rows = Dictionary(grouping: try answers[planReads], by: \.parent)
     return Dictionary(
-      uniqueKeysWithValues: devices.map { device in
-        let parents = (members[device] ?? []).union([device])
-        let together = parents.sorted().reduce(
-          into: CustomerRecords(freeAccess: records.freeAccessByApp[app])
-        ) {
-          $0.add(records.customerRecords(of: .device($1), in: app, at: instant))
-        }
-        var seen: Set<String> = []
-        return (
-          device,
-          Household(
-            parents: parents.sorted(),
-            children: children.filter {
-              parents.contains($0.parent) && !parents.contains($0.child.childDeviceID)
-                && seen.insert($0.child.childDeviceID).inserted
-            }.map(\.child),
-            entitlements: app.entitlements(of: together, for: .device(device), at: instant),
-            environment: together.environment)
-        )
+      uniqueKeysWithValues: Set(devices).map { device in
+        let own = records.customerRecords(of: .device(device), in: app, at: instant)
+        return (device, Household(device, own, rows[device] ?? [], in: app, at: instant))
       })
   }
 }
@@ -209,6 +224,39 @@ struct ParentPairing: Sendable {
   }
 }
 
+/// A device that shares a plan with a parent's, with one of its children; a row of ``HouseholdRows/plans(of:in:)``.
+private struct PlanRow: Sendable {
+  let parent: String
+  /// The `originalTransactionId`, or the trial's id; `nil` for the parent itself.
+  let plan: String?
+  /// Apple's environment of a trial; `nil` for a purchase.
+  let trialEnvironment: String?
+  let device: String
+  /// Whether the device proved the plan.
+  let isProven: Bool
+  /// `nil` for a device without children.
+  let child: PairedDevice?
+
+  init(_ row: Row) throws {
+    parent = try row.decode("parent")
+    plan = try row.decode("plan")
+    trialEnvironment = try row.decode("trial_environment")
+    device = try row.decode("member")
+    isProven = try row.decode("is_proven")
+    child = try row.decode("child_device_id", as: String?.self) == nil ? nil : PairedDevice(row)
+  }
+
+  /// Whether its plan is this purchase or trial.
+  func isOf(_ source: Entitlements.Source?) -> Bool {
+    switch source {
+    case .subscription(let subscription):
+      trialEnvironment == nil && plan == subscription.current.originalTransactionID
+    case .trial(let trial): trialEnvironment == trial.environment.rawValue
+    case .grant, .freeAccess, nil: false
+    }
+  }
+}
+
 /// Statements on the table `devices` that find households.
 package enum HouseholdRows {
   /// The most parents of a child's device that are looked at: any client can name any device as its child's. Those that the child
@@ -235,38 +283,43 @@ package enum HouseholdRows {
     """
   }
 
-  /// The pairings of these parents' devices, the first one first.
-  static func children(of devices: [String], in app: App) -> Query {
-    """
-    SELECT device_id, child_device_id, name, paired_at FROM devices
-    WHERE bundle_id = \(app.bundleID) AND device_id = ANY(\(devices)) ORDER BY paired_at, id
-    """
-  }
-
-  /// The devices of the same parent (`member`) for each of these devices (`parent`), that proved a purchase or a trial of it. One that
-  /// only named a transaction's id is none: any client can name one.
-  static func members(of devices: [String], in app: App) -> Query {
+  /// The devices of each plan of these parents' devices, for ``PlanRow``: a row for each of their children, the first one paired first.
+  ///
+  /// A plan is a purchase that counts, or a trial. Each parent's device is a row without a plan besides.
+  static func plans(of devices: [String], in app: App) -> Query {
     """
     WITH parent AS (SELECT unnest(\(devices)::text[]) AS id),
     bought AS (
-      SELECT parent.id, s.original_transaction_id FROM parent JOIN subscriptions s ON s.device_id = parent.id
+      SELECT parent.id AS parent, s.original_transaction_id FROM parent JOIN subscriptions s ON s.device_id = parent.id
       WHERE s.user_id IS NULL AND s.bundle_id = \(app.bundleID) AND s.is_counted
-        AND s.owned_because IS DISTINCT FROM 'unproven_claim'
       UNION
       SELECT parent.id, d.original_transaction_id FROM parent JOIN purchase_devices d ON d.device_id = parent.id
-      WHERE d.bundle_id = \(app.bundleID) AND NOT d.is_barred AND d.is_proven),
+        JOIN subscriptions s USING (original_transaction_id)
+      WHERE d.bundle_id = \(app.bundleID) AND NOT d.is_barred AND s.is_counted AND \(app.sharesPurchases)::boolean),
     tried AS (
-      SELECT parent.id, coalesce(t.continues, t.id) AS trial FROM parent JOIN trials t ON t.device_id = parent.id
-      WHERE t.bundle_id = \(app.bundleID))
-    SELECT bought.id AS parent, s.device_id AS member FROM bought JOIN subscriptions s USING (original_transaction_id)
-    WHERE s.device_id IS NOT NULL AND s.user_id IS NULL AND s.owned_because IS DISTINCT FROM 'unproven_claim'
-    UNION
-    SELECT bought.id, d.device_id FROM bought JOIN purchase_devices d USING (original_transaction_id)
-    WHERE NOT d.is_barred AND d.is_proven AND \(app.sharesPurchases)
-    UNION
-    SELECT tried.id, t.device_id FROM tried JOIN trials t ON t.id = tried.trial
-    UNION
-    SELECT tried.id, t.device_id FROM tried JOIN trials t ON t.continues = tried.trial
+      SELECT parent.id AS parent, t.environment, coalesce(t.continues, t.id) AS trial
+      FROM parent JOIN trials t ON t.device_id = parent.id WHERE t.bundle_id = \(app.bundleID)),
+    member AS (
+      SELECT id AS parent, NULL::text AS plan, NULL::text AS trial_environment, id AS member, true AS is_proven FROM parent
+      UNION ALL
+      SELECT bought.parent, s.original_transaction_id, NULL, s.device_id, s.owned_because IS DISTINCT FROM 'unproven_claim'
+      FROM bought JOIN subscriptions s USING (original_transaction_id)
+      WHERE s.device_id IS NOT NULL AND s.user_id IS NULL
+      UNION ALL
+      SELECT bought.parent, d.original_transaction_id, NULL, d.device_id, d.is_proven
+      FROM bought JOIN purchase_devices d USING (original_transaction_id)
+      WHERE NOT d.is_barred AND \(app.sharesPurchases)::boolean
+      UNION ALL
+      SELECT tried.parent, t.id::text, tried.environment, t.device_id, true FROM tried JOIN trials t ON t.id = tried.trial
+      UNION ALL
+      SELECT tried.parent, t.continues::text, tried.environment, t.device_id, true
+      FROM tried JOIN trials t ON t.continues = tried.trial)
+    SELECT shared.*, d.child_device_id, d.name, d.paired_at
+    FROM (
+      SELECT parent, plan, trial_environment, member, bool_or(is_proven) AS is_proven FROM member
+      GROUP BY parent, plan, trial_environment, member) AS shared
+    LEFT JOIN devices d ON d.bundle_id = \(app.bundleID) AND d.device_id = shared.member
+    ORDER BY d.paired_at, d.id
     """
   }
 }

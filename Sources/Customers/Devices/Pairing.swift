@@ -1,3 +1,4 @@
+import Configuration
 import Foundation
 import HTTP
 import HTTPTypes
@@ -86,15 +87,23 @@ package struct Pairing: Sendable {
   /// confirms.
   /// - Parameter isConfirmed: whether the child joins with a code.
   /// - Returns: whether it is new.
-  /// - Throws: 409 `device_limit_reached`, 429 `rate_limited`.
+  /// - Throws: 400 `invalid_request`, 409 `device_limit_reached`, 429 `rate_limited`.
   nonisolated(nonsending) func add(
     _ child: String, name: String?, to device: String, of app: App, isConfirmed: Bool, isCharged: Bool?,
     at instant: Date, _ connection: PostgresConnection
   ) async throws -> Bool {
-    let household = try await household(of: device, in: app, at: instant, connection)
-    let isNew = !household.children.contains { $0.childDeviceID == child }
+    var household = try await household(of: device, in: app, at: instant, connection)
+    guard !household.parents.contains(child) else {
+      throw Problem.invalidRequest("A device of the parent itself cannot be its child's: it has the plan.")
+    }
+    var isNew: Bool { !household.children.contains { $0.childDeviceID == child } }
+    if isNew, let plan = household.plan {
+      // The parent's other devices pair under other locks.
+      _ = try await connection.query(AdvisoryLock.acquire(.household, ["\(app.bundleID)/\(plan)"]))
+      household = try await self.household(of: device, in: app, at: instant, connection)
+    }
     let most = min(household.limit ?? Self.mostPairings, Self.mostPairings)
-    if isNew, household.children.count >= most {
+    if isNew, household.count >= most {
       throw ServiceError.deviceLimitReached(limit: most, moreIsSold: app.sellsMoreDevices(than: most))
     }
     if isNew, !isConfirmed {
@@ -109,6 +118,13 @@ package struct Pairing: Sendable {
         if isCharged == nil { throw DayChargeNeeded(most: DeviceSecretRows.newPerDay(isProven: false)) }
       }
     }
+    if isNew {
+      let charged = try await connection.query(
+        PairingDayRows.charge(device, in: app.bundleID, upTo: PairingDayRows.spare + most, at: instant))
+      guard charged.affected == 1 else {
+        throw ServiceError.noPairingsLeft(wait: Day(of: instant).end.timeIntervalSince(instant))
+      }
+    }
     _ = try await connection.query(
       isNew
         ? DeviceRows.insert(
@@ -116,27 +132,11 @@ package struct Pairing: Sendable {
         : DeviceRows.update(
           child, name: name, bundleID: app.bundleID, parents: household.parents, isConfirmed: isConfirmed,
           at: instant))
-    try await tell(
-      child, of: app,
+    let events =
       isNew
-        ? [household.event(.childPaired, of: child, with: device, pairedAt: instant, in: app, at: instant)]
-        : [],
-      at: instant, connection)
+      ? [household.event(.childPaired, of: child, with: device, pairedAt: instant, in: app, at: instant)] : []
+    try await connection.tell(child, events, of: app, in: apps.catalog, at: instant)
     return isNew
-  }
-
-  /// Queues the child's state and the events of its pairing for the app's destinations.
-  private nonisolated(nonsending) func tell(
-    _ child: String, of app: App, _ events: [LifecycleEvent], at instant: Date,
-    _ connection: PostgresConnection
-  ) async throws {
-    let change = CustomerChange(bundleID: app.bundleID, customer: .device(child))
-    let rows = [
-      CustomerChanges.enqueue([change], in: apps.catalog, at: instant),
-      app.hasLifecycleEvents ? LifecycleEventRows.insert(events, in: apps.catalog, at: instant) : nil,
-    ].compactMap(\.self)
-    guard !rows.isEmpty else { return }
-    _ = try await connection.pipeline(rows)
   }
 
   package func get(_ request: Request) async throws -> Response {
@@ -157,7 +157,8 @@ package struct Pairing: Sendable {
         DeviceRows.delete(child, bundleID: app.bundleID, parents: household.parents))
       let event = household.event(
         .childUnpaired, of: child, with: device, pairedAt: pairing.pairedAt, in: app, at: instant)
-      try await tell(child, of: app, [event], at: instant, connection)
+      try await connection.tell(
+        child, [event], of: app, in: apps.catalog, endsPairing: true, at: instant)
       return true
     }
     guard deleted else { throw Problem.notFound("No such device is paired.") }
@@ -183,10 +184,10 @@ package struct Pairing: Sendable {
   private func answer(
     _ status: HTTPResponse.Status, _ paired: [PairedDevice], _ limit: Int?, at instant: Date
   ) throws -> Response {
-    let children = paired.enumerated().map { index, device in
+    let children = paired.map { device in
       Child(
         childDeviceID: device.childDeviceID, name: device.name, pairedAt: device.pairedAt,
-        status: PairedDevice.status(at: index, limit: limit))
+        status: device.status(limit: limit))
     }
     return try .json(status, Answer(children: children, limit: limit, serverTime: instant))
   }
@@ -202,6 +203,24 @@ package struct Pairing: Sendable {
       throw .invalidRequest("'name' must be at most 128 bytes without control characters.")
     }
     return name
+  }
+}
+
+extension PostgresConnection {
+  /// Queues a child's state and the events of its pairings for the app's destinations.
+  /// - Parameter endsPairing: whether the child lost a pairing: a device with nothing on record keeps no row in the outbox.
+  nonisolated(nonsending) func tell(
+    _ child: String, _ events: [LifecycleEvent], of app: App, in catalog: AppCatalog,
+    endsPairing: Bool = false,
+    at instant: Date
+  ) async throws {
+    let change = CustomerChange(bundleID: app.bundleID, customer: .device(child))
+    let rows = [
+      CustomerChanges.enqueue([change], in: catalog, endsPairing: endsPairing, at: instant),
+      app.hasLifecycleEvents ? LifecycleEventRows.insert(events, in: catalog, at: instant) : nil,
+    ].compactMap(\.self)
+    guard !rows.isEmpty else { return }
+    _ = try await pipeline(rows)
   }
 }
 
@@ -224,16 +243,16 @@ extension App {
   }
 }
 
-/// A device that is paired to a customer's device; a row of ``HouseholdRows/children(of:in:)``.
+/// A device that is paired to a customer's device; a row of ``HouseholdRows/plans(of:in:)``.
 package struct PairedDevice: Sendable {
   package var childDeviceID: String
   package var name: String?
   package var pairedAt: Date
+  /// How many devices that count toward the limit come before it.
+  package var place = 0
 
-  /// The status of the device that was paired as the `index`-th: `active`, or `paused` beyond the limit.
-  package static func status(at index: Int, limit: Int?) -> String {
-    limit.map { index < $0 } ?? true ? "active" : "paused"
-  }
+  /// `active`, or `paused` beyond the limit.
+  package func status(limit: Int?) -> String { limit.map { place < $0 } ?? true ? "active" : "paused" }
 
   package init(_ row: Row) throws {
     childDeviceID = try row.decode("child_device_id")

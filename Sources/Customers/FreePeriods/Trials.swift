@@ -59,11 +59,6 @@ package enum TrialRows {
     """
   }
 
-  /// Locks the places of a trial, so that an erasure of one of its devices ends before they are read.
-  package static func lockMembers(of trial: UUID) -> Query {
-    "SELECT id FROM trials WHERE id = \(trial) OR continues = \(trial) ORDER BY id FOR NO KEY UPDATE"
-  }
-
   /// The devices that have a trial, without erased ones; the one that joined longest ago first.
   package static func members(of trial: UUID) -> Query {
     """

@@ -25,9 +25,12 @@ package enum CustomerChanges {
   /// has. An existing row is reset, so that it is due again, also if it is being sent, was delivered, or was given up.
   /// - Parameter isErased: whether to tell that the customers were erased, to all webhooks of their apps. If one comes back
   ///   before that is delivered, the state follows it.
+  /// - Parameter endsPairing: whether a child's device lost a pairing. The row of a device with nothing on record is deleted once it is
+  ///   delivered: clients can invent such devices.
   /// - Returns: `nil` if no app of these customers has a destination.
   package static func enqueue(
-    _ changes: some Sequence<CustomerChange>, in catalog: AppCatalog, isErased: Bool = false, at instant: Date
+    _ changes: some Sequence<CustomerChange>, in catalog: AppCatalog, isErased: Bool = false,
+    endsPairing: Bool = false, at instant: Date
   ) -> Query? {
     var targets: [(destination: OutboxDestination, key: String)] = []
     for change in Set(changes) {
@@ -47,18 +50,30 @@ package enum CustomerChanges {
       FROM told JOIN devices d ON d.bundle_id = told.bundle_id AND d.device_id = told.key
       WHERE told.bundle_id = ANY(\(parents))
       """
+    let payload: Query = isErased ? "'{\"erased\": true}'" : endsPairing ? lastOfUnused : "'{}'"
     return """
       INSERT INTO outbox (destination, key, bundle_id, endpoint, payload, created_at, next_attempt_at)
       WITH told (destination, key, bundle_id, endpoint) AS (SELECT change.* FROM \(rows: targets.count)
         \(each: targets.map(\.destination.kind.rawValue)), \(each: targets.map(\.key)),
         \(each: targets.map(\.destination.bundleID)), \(each: targets.map(\.destination.endpoint)))) AS change)
-      SELECT change.*, CASE WHEN \(isErased) THEN '{"erased": true}' ELSE '{}' END::jsonb, \(instant)::timestamptz,
-        \(instant)::timestamptz
+      SELECT change.*, (\(payload))::jsonb, \(instant)::timestamptz, \(instant)::timestamptz
       FROM (SELECT * FROM told \(children)) AS change
       ORDER BY 1, 2, 3, 4
       \(unescaped: resetExisting)
       """
   }
+
+  /// The payload of a row that is deleted once it is delivered, where the device of `change` has nothing on record. During free access
+  /// it stays: the device is told of the end.
+  private static let lastOfUnused: Query = """
+    CASE WHEN EXISTS (SELECT FROM subscriptions r WHERE r.device_id = change.key)
+      OR EXISTS (SELECT FROM purchase_devices r WHERE r.device_id = change.key AND r.bundle_id = change.bundle_id)
+      OR EXISTS (SELECT FROM trials r WHERE r.device_id = change.key AND r.bundle_id = change.bundle_id)
+      OR EXISTS (SELECT FROM grants r WHERE r.device_id = change.key AND r.bundle_id = change.bundle_id)
+      OR EXISTS (SELECT FROM devices r WHERE r.child_device_id = change.key AND r.bundle_id = change.bundle_id)
+      OR EXISTS (SELECT FROM free_access r WHERE r.bundle_id = change.bundle_id AND r.ends_at IS NULL)
+      THEN '{}' ELSE '{"last": true}' END
+    """
 
   /// Adds rows for every customer of an app that has a purchase, a grant or a trial, or whose state a destination has, for example
   /// when free access begins. The pseudonyms of erased customers are none. A transaction for some customers at a time, so that an

@@ -256,12 +256,14 @@ struct PauseCause: Sendable {
 
   /// The event about the devices beyond the customer's limit; `nil` if there are none.
   func event(in app: App, _ household: Household) -> LifecycleEvent? {
-    guard let deviceID, let limit = household.limit, household.children.count > limit else { return nil }
+    guard let deviceID, let limit = household.limit else { return nil }
+    let paused = household.children.filter { $0.place >= limit }
+    guard !paused.isEmpty else { return nil }
     let customer = Customer.device(deviceID)
     return LifecycleEvent(
       type: .pausedDevices, bundleID: app.bundleID, environment: environment, subject: subject,
       occasion: [id.uuidString.lowercased()], customer: customer,
-      children: household.children.dropFirst(limit).map(\.childDeviceID), occurredAt: occurredAt,
+      children: paused.map(\.childDeviceID), occurredAt: occurredAt,
       data: EventDetails(cause: id, limit: limit).bytes)
   }
 }

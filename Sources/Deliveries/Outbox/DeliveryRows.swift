@@ -148,14 +148,14 @@ enum DeliveryRows {
         AS updated (id, change, is_done, is_dead, digest, counted, next, error)
       WHERE outbox.id = updated.id AND claimed_by = \(claim)
       """,
-      // The destination knows of the erasure. The state of a customer who came back follows; otherwise the id has no further
-      // use.
+      // The destination knows of the erasure, or of the last state of a device with nothing on record. The state of a customer who came
+      // back follows; otherwise the id has no further use.
       """
       UPDATE outbox SET payload = '{}', change = nextval('outbox_changes'), created_at = \(instant), attempts = 0,
         next_attempt_at = \(instant), done_at = NULL, attempted_digest = NULL, delivered_digest = NULL
       WHERE id = ANY(\(ids)) AND payload ? 'returned' AND done_at IS NOT NULL
       """,
-      "DELETE FROM outbox WHERE id = ANY(\(ids)) AND payload ? 'erased' AND done_at IS NOT NULL",
+      "DELETE FROM outbox WHERE id = ANY(\(ids)) AND payload ?| '{erased,last}' AND done_at IS NOT NULL",
     ]
   }
 

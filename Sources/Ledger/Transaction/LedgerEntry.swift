@@ -243,6 +243,8 @@ package struct OwnershipMove: Sendable {
   /// The customer that has the purchase now.
   package var customer: Customer
   package var cause: Cause
+  /// Whether a device that proved it took the place of one that had proved it, so that it gets that one's children's devices.
+  package var takesChildren = false
 
   package enum Cause: Sendable {
     /// Support transferred it.
@@ -271,6 +273,7 @@ package struct OwnershipMove: Sendable {
       return (owner == before?.owner ? [] : [move(before?.owner?.customer, owner.customer, cause)])
         + losers.sorted { $0.id < $1.id }.map { move($0, owner.customer, cause) }
     }
+    let isProven = entry.claim?.strength ?? .proof == .proof
     switch claim {
     case .settled: return []
     case .refused(let owner), .postponed(let owner):
@@ -279,9 +282,14 @@ package struct OwnershipMove: Sendable {
       return [move(previous, owner.customer, .token)]
     case .moved(let owner, let previous):
       let isToken = if case .appAccountToken = owner.reason { true } else { false }
-      return [move(previous, owner.customer, isToken ? .token : .policy)]
+      var moved = move(previous, owner.customer, isToken ? .token : .policy)
+      moved.takesChildren = isProven && before?.owner?.reason != .unprovenClaim
+      return [moved]
     case .shared(let owner, let customer, let loser):
-      return [move(loser ?? owner.customer, customer, loser == nil ? .room : .policy)]
+      var moved = move(loser ?? owner.customer, customer, loser == nil ? .room : .policy)
+      moved.takesChildren =
+        isProven && before?.holders.contains { .device($0.deviceID) == loser && $0.isProven } ?? false
+      return [moved]
     }
   }
 }

@@ -185,6 +185,12 @@ struct LedgerTransaction {
         receipt.isSecretChanged ? nil : entry.claim?.admission
       }.filter { devices.contains($0.device) }
       if !admissions.isEmpty { writes.add(DeviceSecretRows.require(admissions)) }
+      for move in state.moves where move.takesChildren {
+        guard let app = catalog[move.subscription.current.bundleID], let former = move.previous?.deviceID,
+          let device = move.customer.deviceID
+        else { continue }
+        writes.add(DeviceRows.move(from: former, to: device, in: app, at: instant))
+      }
       if let notes = CustomerChanges.enqueue(changes, in: catalog, at: instant) { writes.add(notes) }
     }
     // The customers' other records: the rows written here need not be read back. Devices are read for the responses

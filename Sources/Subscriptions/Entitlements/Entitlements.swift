@@ -85,6 +85,18 @@ extension App {
     return entitlements
   }
 
+  /// The purchase or trial that opens the most for a customer now; nil where none gives access. Grants and free access are no plans.
+  public func openPlan(
+    of customerRecords: CustomerRecords, for customer: Customer?, at instant: Date
+  ) -> Entitlements.Source? {
+    candidates(of: customerRecords, for: customer, at: instant).filter {
+      switch $0.source {
+      case .subscription, .trial: $0.access > .none
+      case .grant, .freeAccess: false
+      }
+    }.max { $0.isWeaker(than: $1) }?.source
+  }
+
   /// Until when a client that has access now keeps it without network.
   private func offlineEnd(_ candidates: [EntitlementCandidate], at instant: Date) -> Date {
     let grace = instant.addingTimeInterval(TimeInterval(offlineGraceDays) * 86_400)

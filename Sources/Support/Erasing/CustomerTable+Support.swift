@@ -108,10 +108,20 @@ extension CustomerTable {
           OR user_id IS NULL AND device_id IS NULL AND first_sent_at IS NULL
             AND original_transaction_id = ANY(\(customer.releasedPurchases)), false)
         """
+      // One index scan for each column: an OR over the columns would read the whole table.
+      let named: Query = """
+        SELECT id FROM lifecycle_events WHERE coalesce(user_id::text, device_id) = \(customer.user)::uuid::text
+        UNION SELECT id FROM lifecycle_events WHERE coalesce(user_id::text, device_id) = \(customer.device)
+        UNION SELECT id FROM lifecycle_events WHERE original_transaction_id = ANY(\(customer.releasedPurchases))
+        UNION SELECT id FROM lifecycle_events WHERE former_user_id = \(customer.user)
+        UNION SELECT id FROM lifecycle_events WHERE former_device_id = \(customer.device)
+        UNION SELECT id FROM lifecycle_events WHERE child_device_ids ? \(customer.device)
+        """
       return [
         """
         DELETE FROM outbox WHERE destination = 'event' AND key IN (
-          SELECT id::text FROM lifecycle_events WHERE \(isOwn) AND \(customer.isOfApp()))
+          SELECT id::text FROM lifecycle_events
+          WHERE id IN (\(named)) AND \(isOwn) AND \(customer.isOfApp()))
         """,
         """
         UPDATE lifecycle_events SET erased_at = CASE WHEN is_own THEN \(customer.instant) ELSE erased_at END,
@@ -126,7 +136,7 @@ extension CustomerTable {
             FROM jsonb_array_elements_text(child_device_ids) WITH ORDINALITY AS child (id, place)) END
         FROM (
           SELECT id AS named, \(isOwn) AS is_own FROM lifecycle_events
-          WHERE (\(isOwn) OR former_user_id = \(customer.user) OR former_device_id = \(customer.device)
+          WHERE id IN (\(named)) AND (\(isOwn) OR former_user_id = \(customer.user) OR former_device_id = \(customer.device)
             OR child_device_ids ? \(customer.device)) AND \(customer.isOfApp())
           ORDER BY id FOR UPDATE) AS locked
         WHERE id = named

@@ -130,10 +130,11 @@ extension [ReportedChild] {
   init(_ paired: some Sequence<PairedDevice>, under entitlements: Entitlements) {
     let limit = entitlements.features.limit(for: Household.limitFeature)
     let access = [entitlements.tier, entitlements.status.rawValue].compactMap(\.self).joined(separator: ", ")
-    self = paired.enumerated().map { index, device in
+    self = paired.map { device in
+      let index = device.place
       var child = ReportedChild(
         childDeviceID: device.childDeviceID, name: device.name, pairedAt: device.pairedAt,
-        status: PairedDevice.status(at: index, limit: limit))
+        status: device.status(limit: limit))
       if let limit, index >= limit {
         let earlier = index == 0 ? "" : ", and \(index) \(index == 1 ? "was" : "were") paired before it"
         child.pausedBecause = "\(Household.limitFeature) is \(limit) (\(access))\(earlier)"

@@ -32,6 +32,7 @@ import Text
       try await report(["restore_started", "restore_started", "restore_succeeded"], of: "b", harness)
       try await report(
         ["purchase_failed", "storekit_error", "app_crashed", "app_hang", "app_hang"], of: "c", harness)
+      harness.clock.advance(seconds: 60)
       try await harness.countWhatIsDue()
       let row = try await harness.pool.query(
         """
@@ -62,6 +63,7 @@ import Text
     try await withScreenTime { harness in
       _ = try await harness.device("phone", buys: ScreenTime.family)
       _ = try await harness.device("tablet", buys: ScreenTime.family)
+      harness.clock.advance(seconds: 60)
       try await harness.countWhatIsDue()
       let month = String(Day(of: harness.clock.now).description.prefix(7))
       func read(_ lines: [String], isDryRun: Bool = false) async throws -> AcquisitionCosts {

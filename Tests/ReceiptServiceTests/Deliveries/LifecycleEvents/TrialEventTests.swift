@@ -65,7 +65,8 @@ extension Harness {
       #expect(receiver.types == ["trial.ending", "trial.started"])
       try await harness.timePasses(days: 5)
       try await harness.timePasses(days: 3)
-      #expect(receiver.types == ["grace.started", "trial.ended", "trial.ending", "trial.ending", "trial.started"])
+      #expect(
+        receiver.types == ["grace.started", "trial.ended", "trial.ending", "trial.ending", "trial.started"])
     }
   }
 
@@ -98,7 +99,8 @@ extension Harness {
       _ = try await harness.startTrial("old", account: "account-1")
       _ = try await harness.startTrial("new", account: "account-1")
       try await harness.timePasses(days: 31)
-      #expect(receiver.types == ["grace.started", "grace.started", "trial.ended", "trial.ended", "trial.started"])
+      #expect(
+        receiver.types == ["grace.started", "grace.started", "trial.ended", "trial.ended", "trial.started"])
     }
   }
 
