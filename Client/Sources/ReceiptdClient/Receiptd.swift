@@ -5,7 +5,8 @@ import Foundation
 /// Make one for the app's life, call ``run()`` in a task, and ``signIn(_:)`` when the customer is known. Only one process may
 /// use a store at a time.
 public actor Receiptd<Features: Codable & Sendable> {
-  nonisolated let configuration: ReceiptdConfiguration
+  /// The configuration with which the client was created.
+  public nonisolated let configuration: ReceiptdConfiguration
   nonisolated let board: Board<Features>
   let api: API
   let verdict: (@Sendable (Customer) async -> DeviceVerdict<Features>?)?

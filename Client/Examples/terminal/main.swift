@@ -1,7 +1,7 @@
 // A customer of SwiftClimb and of ScreenTime Rewards in a terminal, against `scripts/demo --serve`.
 //
-//   swift run --package-path Client/Examples/terminal terminal           reads commands
-//   swift run --package-path Client/Examples/terminal terminal --story   plays a story and checks it
+//   swift run --package-path Client terminal           reads commands
+//   swift run --package-path Client terminal --story   plays a story and checks it
 //
 // It needs SWIFTCLIMB_JWT_SECRET of the demo, which stands in for the app's sign-in.
 
@@ -42,8 +42,16 @@ func setting(_ name: String, _ usual: String) -> String {
   ProcessInfo.processInfo.environment[name].flatMap { $0.isEmpty ? nil : $0 } ?? usual
 }
 
-let server = URL(string: setting("RECEIPTD_URL", "http://127.0.0.1:3000"))!
-let store = Store(address: URL(string: setting("STORE_URL", "http://127.0.0.1:4000"))!)
+func address(_ name: String, _ usual: String) -> URL {
+  guard let url = URL(string: setting(name, usual)) else {
+    print("\(name): no address")
+    exit(1)
+  }
+  return url
+}
+
+let server = address("RECEIPTD_URL", "http://127.0.0.1:3000")
+let store = Store(address: address("STORE_URL", "http://127.0.0.1:4000"))
 let secret = setting("SWIFTCLIMB_JWT_SECRET", "a-secret-that-only-the-demo-uses-0123456789")
 let network = Network()
 let signIn = SignIn()
