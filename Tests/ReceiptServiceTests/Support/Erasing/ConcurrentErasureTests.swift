@@ -107,13 +107,13 @@ import Testing
           [200, 201].contains(try await harness.launch("phone-\(number)", account: "account-1").status))
       }
       try await harness.erase("phone-0")
-      #expect(try await harness.launch("phone-10", account: "account-1").status == 200)
+      #expect(try await harness.launch("tablet-10", account: "account-1").status == 200)
       // The next one takes the place of the device that joined longest ago.
       let (erasing, joining) = try await harness.pool.withTransaction { connection in
         _ = try await connection.query("LOCK TABLE consents IN EXCLUSIVE MODE")
         let erasing = Task { try await harness.erase("phone-1") }
         try await harness.untilWaiting(1, for: "consents")
-        let joining = Task { try await harness.launch("phone-11", account: "account-1").status }
+        let joining = Task { try await harness.launch("tablet-11", account: "account-1").status }
         try await harness.untilWaiting(2)
         return (erasing, joining)
       }
