@@ -77,7 +77,8 @@ import Testing
       #expect(
         after.filter { !before.contains($0) }.map { $0.prefix { $0 != ":" } }
           == [
-            "backend_writes", "client_write_modes", "devices", "free_access", "pairing_codes",
+            "backend_writes", "client_write_modes", "devices", "free_access", "free_access_rows",
+            "pairing_codes",
             "schema_migrations", "user_preferences",
           ])
       #expect(after.count == before.count + 2)
