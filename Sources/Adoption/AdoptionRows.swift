@@ -27,7 +27,7 @@ enum AdoptionRows {
   /// A row that receiptd wrote after it had decided a claim of the user to another transaction is no claim. A client may have
   /// written any text, so the id is cut and has printable characters only. It may have written any time, too: `infinity`, and
   /// each time after the year 9999, is no end. Only receiptd names a grant in a row (`names_grant`): if the user has no
-  /// open grant, a client wrote the row, or no server has cleared it.
+  /// open grant, a client wrote the row, or no server has cleared it. A row that free access opened is no claim.
   /// - Parameters:
   ///   - user: only this user, and no row that names a grant; `nil` for all.
   ///   - others: the apps that do not write to the table.
@@ -51,6 +51,7 @@ enum AdoptionRows {
       FROM profiles
       WHERE (\(last)::uuid IS NULL OR id > \(last)::uuid) AND \(isOfUser)
         AND (premium_product_id LIKE 'grant:%' IS NOT TRUE OR \(hasNoGrant))
+        AND premium_product_id IS DISTINCT FROM \(FreeAccessTables.productID)
         AND (premium_original_transaction_id <> '' OR premium_expires_at > \(instant)
           OR premium_expires_at IS NULL AND premium_product_id <> '')
         AND NOT EXISTS (
@@ -61,13 +62,14 @@ enum AdoptionRows {
       """
   }
 
-  /// The premium users of `user_preferences`.
+  /// The premium users of `user_preferences`, without those whose row free access opened.
   /// - Parameter user: only this user; `nil` for all.
   static func userPreferences(after last: UUID? = nil, of user: UUID? = nil, limit: Int = page) -> Query {
     let isOfUser: Query = user.map { "user_id = \($0)" } ?? "true"
     return """
       SELECT user_id FROM user_preferences
       WHERE (\(last)::uuid IS NULL OR user_id > \(last)::uuid) AND \(isOfUser) AND is_premium
+        AND NOT EXISTS (\(FreeAccessTables.opened("user_preferences.user_id")))
       ORDER BY user_id LIMIT \(limit)
       """
   }

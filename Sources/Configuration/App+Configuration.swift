@@ -13,7 +13,7 @@ extension App {
       "products", "tiers", "free", "trial", "grace", "grandfather", "offlineGraceDays", "auth", "writeTo",
       "appStore", "cloudkit", "webhooks", "devicesPerPurchase", "eventBytesPerDay", "hosts", "default",
       "clientWrites", "userPreferences", "refundAnswers", "tellAccountToken", "reminders",
-      "forwardNotifications", "premiumWriters", "offline", "newTrials", "xcode",
+      "forwardNotifications", "premiumWriters", "offline", "newTrials", "xcode", "freeAccessWrites",
     ])
     let bundleID = try object.requiredString("bundleID")
     guard let customer = try object.word("customer", as: CustomerKind.self) else {
@@ -24,6 +24,7 @@ extension App {
     if let environments, environments.isEmpty {
       throw ConfigurationProblem(object.path(of: "environments"), "must not be empty")
     }
+    let writeTo = Set(try object.words("writeTo", as: StatusDestination.self) ?? [])
     let appAppleID = try object.integer("appAppleID", in: 1...Int.max).map(Int64.init)
     self.init(
       bundleID: bundleID,
@@ -52,7 +53,8 @@ extension App {
       eventBytesPerDay: try object.integer("eventBytesPerDay", in: 1_000...1_000_000_000_000)
         ?? App.defaultEventBytesPerDay,
       auth: try readTokenIssuer(object),
-      writeTo: Set(try object.words("writeTo", as: StatusDestination.self) ?? []),
+      writeTo: writeTo,
+      freeAccessWrites: try readFreeAccessWrites(object, customer: customer, writeTo: writeTo),
       storeKey: try readStoreKey(object),
       xcodeCertificates: try readXcode(object, environments: environments ?? []),
       cloudKit: try CloudKitContainer(of: object),
@@ -109,6 +111,18 @@ private func readTellAccountToken(
       "is for apps whose customers are users: a device has no UUID of a user")
   }
   return tells
+}
+
+private func readFreeAccessWrites(
+  _ object: ConfigurationObject, customer: CustomerKind, writeTo: Set<StatusDestination>
+) throws(ConfigurationProblem) -> Bool {
+  guard try object.boolean("freeAccessWrites") == true else { return false }
+  guard customer == .user, !writeTo.isDisjoint(with: [.profiles, .userPreferences]) else {
+    throw ConfigurationProblem(
+      object.path(of: "freeAccessWrites"),
+      "is for apps whose customers are users and whose writeTo has profiles or user_preferences")
+  }
+  return true
 }
 
 /// - Returns: the host names in lower case.

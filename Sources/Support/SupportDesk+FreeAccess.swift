@@ -59,8 +59,7 @@ extension SupportDesk {
         isDryRun: isDryRun)
     }
     if isDryRun { return result }
-    // The switch is made. What this cannot tell, the job tells within seconds.
-    try? await FreeAccessSweep(pool: pool, catalog: catalog, clock: clock).tell(bundleID)
+    await FreeAccessSweep(pool: pool, catalog: catalog, clock: clock, logger: logger).follow(bundleID)
     return result
   }
 }

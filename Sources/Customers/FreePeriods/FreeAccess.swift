@@ -2,6 +2,7 @@ import Actions
 import Configuration
 import Foundation
 import JSON
+import Logging
 import Postgres
 import Subscriptions
 import Text
@@ -16,11 +17,24 @@ package struct FreeAccessSweep: Sendable {
   let pool: PostgresPool
   let catalog: AppCatalog
   let clock: ServiceClock
+  let logger: Logger
 
-  package init(pool: PostgresPool, catalog: AppCatalog, clock: ServiceClock) {
+  package init(pool: PostgresPool, catalog: AppCatalog, clock: ServiceClock, logger: Logger) {
     self.pool = pool
     self.catalog = catalog
     self.clock = clock
+    self.logger = logger
+  }
+
+  /// The writes to the apps' own tables.
+  private var tables: FreeAccessTables {
+    FreeAccessTables(pool: pool, catalog: catalog, clock: clock, logger: logger)
+  }
+
+  /// Follows a switch of an app at once: its own tables and its destinations. What fails here, the job does within seconds.
+  package func follow(_ bundleID: String) async {
+    try? await tables.run()
+    try? await tell(bundleID)
   }
 
   /// Longer than any transaction of the ledger, and than the clocks of two servers may differ.
@@ -71,8 +85,11 @@ package struct FreeAccessSweep: Sendable {
         _ = try await pool.query(FreeAccessRows.setFollowed(period.id, at: instant))
       }
     }
-    // Last, since it may take long.
+    // Last, since both may take long. A table that refuses does not hold up the destinations.
+    let written: Result<Void, any Error>
+    do { written = .success(try await tables.run()) } catch { written = .failure(error) }
     try await tell()
+    try written.get()
     return count
   }
 

@@ -100,7 +100,7 @@ package struct ProfileWriter {
   /// Locked rows are skipped. An uncommitted insert of the same row is invisible, and a second insert waits for it: at most
   /// this lock timeout. The app's triggers may need the bitmap scans that ``LookupPlans`` disable. `receiptd.serves` tells triggers that
   /// the server writes, and not the app's backend: see the table `backend_writes`.
-  private static let limits: Query = """
+  static let limits: Query = """
     SELECT set_config('lock_timeout', '250ms', true), set_config('statement_timeout', '500ms', true),
       set_config('enable_bitmapscan', 'on', true), set_config('receiptd.serves', 'on', true)
     """

@@ -158,7 +158,7 @@ package final class Service: Sendable {
     sweep = ExpirySweep(
       pool: pool, ledger: ledger, catalog: catalog, clock: clock, logger: logger,
       grants: GrantSweep(pool: pool, catalog: catalog, statusWriter: statusWriter, clock: clock),
-      freeAccess: FreeAccessSweep(pool: pool, catalog: catalog, clock: clock),
+      freeAccess: FreeAccessSweep(pool: pool, catalog: catalog, clock: clock, logger: logger),
       clockCorrection: sharedResources.clockCorrection)
     replay = Replay(pool: pool, intake: notifications, ledger: ledger, logger: logger)
     reconciliation = Reconciliation(

@@ -57,6 +57,9 @@ public final class App: Sendable {
   public let auth: TokenIssuer?
   /// The places to which the status is written, in addition to `subscriptions`.
   public let writeTo: Set<StatusDestination>
+  /// Whether free access is also written to the app's own tables, for clients that read them. They have their former values when it
+  /// ends.
+  public let freeAccessWrites: Bool
   /// The app's own key for the App Store Server API; without one, the key in the settings is used.
   public let storeKey: StoreKey?
   /// The files of the certificates of StoreKit tests in Xcode, whose data is accepted if ``environments`` has `Xcode`.
@@ -95,7 +98,7 @@ public final class App: Sendable {
     grandfather: Grandfather? = nil, offlineGraceDays: Int = 7, offline: OfflineRule = .grace,
     newTrials: NewTrials = .open,
     eventBytesPerDay: Int = App.defaultEventBytesPerDay, auth: TokenIssuer? = nil,
-    writeTo: Set<StatusDestination> = [], storeKey: StoreKey? = nil,
+    writeTo: Set<StatusDestination> = [], freeAccessWrites: Bool = false, storeKey: StoreKey? = nil,
     xcodeCertificates: [String] = [], cloudKit: CloudKitContainer? = nil,
     webhooks: [WebhookEndpoint] = [], reminders: Reminders = Reminders(),
     forwardedNotifications: WebhookEndpoint? = nil, bookmarkLimits: BookmarkLimits = BookmarkLimits()
@@ -126,6 +129,7 @@ public final class App: Sendable {
     self.eventBytesPerDay = eventBytesPerDay
     self.auth = auth
     self.writeTo = writeTo
+    self.freeAccessWrites = freeAccessWrites
     self.storeKey = storeKey
     self.xcodeCertificates = xcodeCertificates
     self.cloudKit = cloudKit

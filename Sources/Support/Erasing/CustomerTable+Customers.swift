@@ -6,7 +6,7 @@ extension CustomerTable {
     trials, devices, pairingCodes, secrets, grants, consents, events, seenUsers, clientWrites, backendWrites,
     addedRows,
     adoptions,
-    profiles, preferences,
+    profiles, preferences, freeAccessRows,
   ]
 
   private static let trials = CustomerTable(
@@ -227,4 +227,18 @@ extension CustomerTable {
       """
     },
     erase: { _ in [] })
+
+  /// After the app's own tables: a sweep that saves a row meanwhile holds its lock.
+  private static let freeAccessRows = CustomerTable(
+    "free_access_rows", "deleted",
+    columns: "table_name user_id bundle_id former written",
+    export: { customer in
+      """
+      SELECT to_jsonb(f) AS row FROM free_access_rows f
+      WHERE user_id = \(customer.user) AND table_name = ANY(\(customer.profileTables + customer.sharedTables))
+      """
+    },
+    erase: {
+      ["DELETE FROM free_access_rows WHERE user_id = \($0.user) AND table_name = ANY(\($0.profileTables))"]
+    })
 }

@@ -159,6 +159,11 @@ import Testing
       #""customer": "device""#, #""customer": "device", "premiumWriters": [""]"#, "apps[1].premiumWriters[0]",
       "must not be empty"
     ),
+    (
+      #""customer": "device""#, #""customer": "device", "freeAccessWrites": true"#,
+      "apps[1].freeAccessWrites",
+      "whose writeTo has profiles or user_preferences"
+    ),
     (#"{ "apps": ["#, #"{ "apps": [ 5, "#, "apps[0]", "must be an object"),
   ])
   func `a mistake in apps.json is reported with its path and the reason`(
