@@ -48,6 +48,8 @@ public struct Entitlement<Features: Codable & Sendable>: Sendable {
   }
 }
 
+extension Entitlement: Equatable where Features: Equatable {}
+
 /// The source of an ``Entitlement``.
 public enum EntitlementSource: String, Sendable, Codable {
   /// The server answered since the launch, and its last answer arrived.

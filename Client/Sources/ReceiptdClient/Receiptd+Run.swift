@@ -141,7 +141,8 @@ extension Receiptd {
     if let claims = board.state.with({ $0.held?.claims }), let end = claims.validUntil {
       let left = end - board.now.timeIntervalSince1970
       let spread = min(10, max(0, end - claims.iat) / 10)
-      delay = min(delay, max(1, left + 1 + random * spread))
+      // A server that answers with an end in the past is not asked every second.
+      delay = min(delay, left > 0 ? left + 1 + random * spread : 60)
     }
     refreshDue = uptime + delay
   }

@@ -17,7 +17,7 @@ public actor Receiptd<Features: Codable & Sendable> {
 
   private var isLoaded = false
   private var keySet = KeySet()
-  /// The uptime of the last attempt to fetch keys because of an unknown one.
+  /// The uptime when keys were fetched last.
   private var keysAskedAt = -TimeInterval.infinity
   private var requestNumber = 0
   /// The number of the request whose response is held.
@@ -305,8 +305,8 @@ public actor Receiptd<Features: Codable & Sendable> {
   }
 
   private func fetchKeys() async throws {
-    keysAskedAt = uptime
     let response = try await api.send(API.keySet)
+    keysAskedAt = uptime
     guard let new = try? KeySet(response.body, at: board.now), !new.keys.isEmpty else {
       throw ReceiptdError.unexpected(status: response.status, "the key set cannot be read")
     }
@@ -357,6 +357,12 @@ public actor Receiptd<Features: Codable & Sendable> {
       for event in self.events.events { kept.append(event) }
       self.events = kept
       if !kept.events.isEmpty { eventsSince = uptime - configuration.eventDelay }
+      // The customer may have signed in while the keychain was locked.
+      if let customer, board.state.with({ $0.held == nil }) {
+        let held = self.kept(of: customer)
+        board.state.with { $0.held = held }
+        board.publish()
+      }
     } catch {
       // Left for the next call.
     }

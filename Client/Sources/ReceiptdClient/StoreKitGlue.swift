@@ -2,7 +2,7 @@
 // was checked by reading against StoreKit's public interface (iOS 16, macOS 13, watchOS 9, tvOS 16, visionOS 1).
 
 #if canImport(StoreKit)
-public import Foundation
+import Foundation
 public import StoreKit
 
 /// The result of ``Receiptd/purchase(_:options:)``.

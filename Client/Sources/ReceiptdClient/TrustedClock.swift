@@ -48,7 +48,7 @@ public struct SystemClock: TrustedClock {
 
   /// Waits by the system's continuous clock.
   public func sleep(seconds: TimeInterval) async throws {
-    try await Task.sleep(nanoseconds: UInt64(max(0, min(seconds, 1e9)) * 1e9))
+    try await Task.sleep(for: .seconds(max(0, min(seconds, 1e9))), clock: .continuous)
   }
 
   /// Where the system names no start, each process counts as one: time that passed before it is not known then.

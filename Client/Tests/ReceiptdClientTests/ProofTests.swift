@@ -253,6 +253,19 @@ import Testing
     device.server.pass(10)
     _ = await client.step()
     #expect(device.server.purchases == ["jws": "phone"])
+    // A launch with a locked keychain shows what is kept as soon as it can be read.
+    broken.isBroken.with { $0 = true }
+    let locked = device.launch(change: {
+      $0.store = broken
+      $0.queues = broken
+    })
+    await locked.enter(phone)
+    #expect(locked.current.source == .none)
+    broken.isBroken.with { $0 = false }
+    device.server.isDown(true)
+    _ = await locked.step()
+    #expect(locked.current.isAccessGranted)
+    #expect(locked.current.source == .cache)
   }
 }
 

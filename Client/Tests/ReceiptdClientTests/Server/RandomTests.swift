@@ -88,7 +88,7 @@ extension ServerTests {
     }
     let transport = Counted(
       wire: URLSessionTransport(), stage: stage, sent: sent, isDown: isDown, statuses: statuses)
-    var clients: [Receiptd<Life.FeatureWord?>] = []
+    var clients: [Receiptd<[String: Life.FeatureWord]>] = []
     var keys: Data?
     for (number, phone) in phones.enumerated() {
       var configuration = ReceiptdConfiguration(server: stage.address, bundleID: Stage.heatlab)
@@ -100,7 +100,7 @@ extension ServerTests {
       configuration.refreshInterval = 60
       let random = Protected(Seeded(UInt64(number)))
       configuration.random = { random.with { Double.random(in: 0..<1, using: &$0) } }
-      let client = Receiptd<Life.FeatureWord?>(configuration, free: nil)
+      let client = Receiptd<[String: Life.FeatureWord]>(configuration, free: [:])
       await client.enter(.device("herd-\(number)-\(start.timeIntervalSince1970)"))
       clients.append(client)
       if keys == nil {
@@ -139,7 +139,8 @@ extension ServerTests {
     }
     let usual = Double(sent.with { $0 }.count { (began...measured).contains($0) }) / 60
     let after = peak(back...(back + 120))
-    #expect(usual > 0)
+    #expect(clients.allSatisfy { $0.current.source == .server })
+    #expect(usual > Double(clients.count) / 60 / 2)
     #expect(after < 3 * usual, "\(after) a second after the return, usually \(usual)")
     if environmentNamesHerd {
       let times = sent.with { $0 }

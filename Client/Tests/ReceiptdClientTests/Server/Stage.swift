@@ -42,6 +42,8 @@ final class Stage: Sendable {
 
   private init() async throws {
     let binaries = Self.binaries ?? ""
+    // A write to a server that was killed must be an error and not end the tests.
+    signal(SIGPIPE, SIG_IGN)
     folder = FileManager.default.temporaryDirectory.appendingPathComponent("receiptd-client.\(UUID())")
     try FileManager.default.createDirectory(
       at: folder, withIntermediateDirectories: true, attributes: [.posixPermissions: 0o711])
@@ -78,7 +80,7 @@ final class Stage: Sendable {
         "--webhook",
         "http://127.0.0.1:\(port)/api/v1/subscriptions/webhook",
       ], moved, output: folder.appendingPathComponent("store.log"))
-    try Data("\(simulator)\n".utf8).write(to: folder.appendingPathComponent("pids"))
+    try Data("\(simulator)\n".utf8).write(to: folder.appendingPathComponent("store.pid"))
     try Self.reap(folder, postgres)
     try await Self.await(store.appendingPathComponent("control/clock"))
     var environment = moved
@@ -109,13 +111,15 @@ final class Stage: Sendable {
       "\(Self.binaries ?? "")/receiptd", ["serve"], environment.merging(settings) { $1 },
       output: folder.appendingPathComponent("receiptd.log"))
     server.with { $0 = process }
-    let pids = folder.appendingPathComponent("pids")
-    let known = try String(contentsOf: pids, encoding: .utf8)
-    try Data("\(known)\(process)\n".utf8).write(to: pids)
+    try Data("\(process)\n".utf8).write(to: pidFile)
     try await Self.await(Self.url("http://127.0.0.1:\(adminPort)/readyz"))
   }
 
+  private var pidFile: URL { folder.appendingPathComponent("receiptd.pid") }
+
   func killServer() {
+    // Another process may get the id.
+    try? FileManager.default.removeItem(at: pidFile)
     server.with { process in
       guard let running = process else { return }
       kill(running, SIGKILL)
@@ -307,7 +311,7 @@ final class Stage: Sendable {
     defer { close(ends[0]) }
     let script = """
       trap '' INT TERM HUP; read -r _
-      xargs kill -9 <'\(folder.path)/pids' 2>/dev/null
+      cat '\(folder.path)'/*.pid | xargs kill -9
       '\(project.path)/scripts/private-postgres' remove '\(postgres.path)'
       rm -rf '\(folder.path)'
       """
