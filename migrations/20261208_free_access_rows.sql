@@ -26,6 +26,15 @@ END
 $$;
 
 -- migrate: new transaction
+
+-- Supabase's default privileges are those of the schema public.
+DO $$
+BEGIN
+  IF to_regrole('service_role') IS NOT NULL THEN
+    GRANT SELECT, INSERT, UPDATE, DELETE, TRUNCATE ON receiptd.free_access_rows TO service_role;
+  END IF;
+END
+$$;
 SELECT public.receiptd_set_rights('free_access_rows');
 SELECT public.receiptd_set_common_rights();
 
