@@ -63,8 +63,8 @@ struct DeliveryTests {
     #expect(renewed.transaction.environment == .sandbox)
     #expect(store.truth(of: test.originalTransactionID)?.environment == .sandbox)
     #expect(throws: StoreRefusal.unknownTransaction("1")) { try store.perform(.renew, on: "1") }
-    #expect(throws: StoreRefusal.unknownEnvironment("Xcode")) {
-      try store.buy(PurchaseRequest(bundleID: Climb.bundleID, productID: Climb.monthly), in: .xcode)
+    #expect(throws: StoreRefusal.unknownEnvironment("LocalTesting")) {
+      try store.buy(PurchaseRequest(bundleID: Climb.bundleID, productID: Climb.monthly), in: .localTesting)
     }
   }
 }

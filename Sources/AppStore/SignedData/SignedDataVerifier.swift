@@ -97,11 +97,16 @@ public final class SignedDataVerifier: Sendable {
     var payload = try Payload(
       signedJSON: chain.isOfXcode ? XcodePayload.wholeMilliseconds(jws.payload) : jws.payload)
     guard payload.isOfXcode == chain.isOfXcode else {
+      guard chain.isOfXcode else {
+        throw .init(
+          .wrongEnvironment,
+          "the payload says the environment Xcode, and its certificate is not one of Xcode",
+          isAuthentic: true)
+      }
       throw .init(
         .untrustedRoot,
-        chain.isOfXcode
-          ? "a certificate of Xcode signs nothing but transactions, renewal infos and app transactions of the environment Xcode"
-          : "the payload says the environment Xcode, and its certificate is not one of Xcode")
+        "a certificate of Xcode signs nothing but transactions, renewal infos and app transactions of the environment Xcode"
+      )
     }
     try chain.checkValid(at: payload.signedAt)
     if chain.isOfXcode { payload.takeXcodeIDs() }

@@ -192,7 +192,7 @@ import Testing
         claimed.environment = .xcode
         let odd = try await development.validate(
           "phone", try harness.store.identity.authority.signer.sign(claimed))
-        #expect(odd.status == 422 && odd.code == "invalid_signature")
+        #expect(odd.status == 422 && odd.code == "wrong_environment")
         // Nor does it sign notifications.
         let notification = bought.notification.signedPayload
         let body = try #require(Base64.decode(String(notification.split(separator: ".")[1]), .url))
