@@ -4,6 +4,7 @@ import Deliveries
 import Foundation
 import Postgres
 import Subscriptions
+import Synchronization
 import Testing
 
 @testable import Customers
@@ -299,6 +300,11 @@ import Testing
   }
 }
 
+/// How many actions have ended.
+private final class Ended: Sendable {
+  let count = Mutex(0)
+}
+
 extension Harness {
   /// Starts actions one after the other while another session has the customer's lock, so that they get it in this order.
   fileprivate func queuing(
@@ -309,11 +315,18 @@ extension Harness {
     let tasks = try await pool.withTransaction { connection in
       _ = try await connection.query(CustomerStatusWriter.lock([customer]))
       var tasks: [Task<SupportRefusal.Kind?, any Error>] = []
+      let ended = Ended()
       for action in actions {
-        tasks.append(Task { try await action() })
-        // In this process they wait for their turn, and the ledger's entries in the database.
+        tasks.append(
+          Task {
+            defer { ended.count.withLock { $0 += 1 } }
+            return try await action()
+          })
+        // In this process they wait for their turn, and the ledger's entries in the database: those for a short time.
         let transactions = service.sharedResources.customerTransactions
-        while try await waitingSessions() + transactions.waitingCount < tasks.count {
+        while try await waitingSessions() + transactions.waitingCount + ended.count.withLock({ $0 })
+          < tasks.count
+        {
           try await Task.sleep(for: .milliseconds(10))
         }
       }
