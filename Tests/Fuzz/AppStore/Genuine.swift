@@ -18,10 +18,12 @@ enum Genuine {
   static let headers = Set(texts.compactMap { (try? CompactJWS($0)).map { Array($0.headerSegment) } })
 
   static let chain: (leaf: [UInt8], intermediate: [UInt8]) = {
-    guard let segment = headers.first, let header = try? JWSHeader(segment: segment[...]) else {
+    guard let segment = headers.first, let header = try? JWSHeader(segment: segment[...]),
+      let intermediate = header.intermediate
+    else {
       fatalError("Tests/Fuzz/Genuine/jws.txt holds no JWS")
     }
-    return (header.leaf, header.intermediate)
+    return (header.leaf, intermediate)
   }()
 
   private static let texts = read("jws.txt").split(separator: UInt8(ascii: "\n")).map(Array.init)
