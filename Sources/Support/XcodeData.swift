@@ -26,7 +26,7 @@ package enum XcodeData {
     guard let app = try rows.first?.decode("bundle_id", as: String.self) else { return }
     throw ConfigurationProblem(
       "environments of \(app)",
-      "has Xcode, and the database has purchases of production: whoever holds Xcode's key could give itself access. Remove "
+      "has Xcode, and the database has purchases of production: a developer with Xcode's key could give access to any customer. Remove "
         + "\"Xcode\" and \"xcode\", or use a database for development")
   }
 }

@@ -215,8 +215,8 @@ import Testing
   @Test func `a household, a trial and the consent are calls of the device`() async throws {
     let device = Device()
     let client = device.launch()
-    let nobody = try await failure { try await client.pairingCode() }
-    #expect(nobody.code == .notSignedIn)
+    let signedOut = try await failure { try await client.pairingCode() }
+    #expect(signedOut.code == .notSignedIn)
     await client.enter(.user(UUID()))
     let user = try await failure { try await client.children() }
     #expect(user.advice == .giveUp)

@@ -93,7 +93,7 @@ package struct FreeAccessTables: Sendable {
     }
   }
 
-  /// A user who has access by now may have bought during free access: their row had its values already, so that the purchase did not
+  /// A user with access may have bought during free access: the row had the values of premium already, so that the purchase did not
   /// change it.
   private func giveBack(
     _ users: [UUID], in table: ProfileTable, sharedBy bundleIDs: [String], on connection: PostgresConnection

@@ -81,7 +81,7 @@ import Testing
         ClientWriteRows.claimDue(at: live.harness.clock.now, lease: 60, limit: 3_000))
       let ids = try taken.map { try $0.decode("original_transaction_id", as: String.self) }
       #expect(ids.contains(bought.originalTransactionID))
-      #expect(ids.contains("291000000001") || ids.count == 3_000)
+      #expect((2_001...3_000).contains(ids.count))
     }
   }
 
