@@ -53,9 +53,10 @@ package struct DeviceAuthenticator: Sendable {
   }
 
   /// Stores or replaces the secret by the rules above.
+  /// - Parameter storesFirst: whether a first secret is stored; otherwise the device has none.
   /// - Returns: `nil` if the request may not act for the device.
   package func admission(
-    of device: String, in app: App, secret: DeviceSecret?, proof: AccountProof?
+    of device: String, in app: App, secret: DeviceSecret?, proof: AccountProof?, storesFirst: Bool = true
   ) async throws -> DeviceAdmission? {
     let stored = try await DeviceSecretRows.decode(
       pool.query(DeviceSecretRows.select(device, bundleID: app.bundleID)))
@@ -70,6 +71,8 @@ package struct DeviceAuthenticator: Sendable {
     if let stored {
       if secret.matches(stored) { return admitted(by: stored) }
       if proof == nil { return nil }
+    } else if !storesFirst {
+      return admitted(by: nil)
     }
     switch try await set(secret, of: device, in: app, proof: proof) {
     case .stored: return admitted(by: secret.hash)
@@ -81,26 +84,56 @@ package struct DeviceAuthenticator: Sendable {
   /// Runs a transaction that changes something of the device: under its lock, and with the secret by which the request was
   /// admitted.
   /// - Parameters:
-  ///   - needsSecret: whether a device without a stored secret is refused.
+  ///   - rule: what becomes of the first secret of a device.
   ///   - names: further names to lock, such as the Apple Account.
   ///   - queries: statements whose results `body` gets; they run under the lock.
   /// - Throws: 401 `unauthenticated`; errors of `body` and of the database.
   package nonisolated(nonsending) func change<R>(
     _ device: String, of app: App, secret: DeviceSecret?, proof: AccountProof? = nil,
-    needsSecret: Bool = false, alsoLocking names: [String] = [], reading queries: [Postgres.Query] = [],
+    firstSecret rule: FirstSecret = .optional, alsoLocking names: [String] = [],
+    reading queries: [Postgres.Query] = [],
     _ body: nonisolated(nonsending) (PostgresConnection, ArraySlice<Rows>) async throws -> R
   ) async throws -> R {
     try await DeviceSecretChanged.retrying {
-      let admission = try await require(device, of: app, secret: secret, proof: proof)
-      guard admission.storedHash != nil || !needsSecret else { throw ServiceError.deviceSecretNeeded }
+      guard
+        let admission = try await admission(
+          of: device, in: app, secret: secret, proof: proof, storesFirst: rule != .paid)
+      else { throw ServiceError.deviceSecretNeeded }
+      // The secret that this transaction stores.
+      let first = admission.storedHash == nil && rule == .paid ? secret : nil
+      guard rule == .optional || admission.storedHash != nil || first != nil else {
+        throw ServiceError.deviceSecretNeeded
+      }
+      let instant = clock.now()
       let stored = DeviceSecretRows.select(device, bundleID: app.bundleID)
+      let record = DeviceSecretRows.record(of: device, in: app, proof: proof, at: instant)
       return try await transactions.run(
-        locking: Set([Customer.device(device).lockName] + names), [stored] + queries
+        locking: Set([Customer.device(device).lockName] + names),
+        [stored] + (first == nil ? [] : [record]) + queries
       ) { connection, answers in
-        try admission.check(answers.first)
-        return try await body(connection, answers.dropFirst())
+        var answers = answers[...]
+        try admission.check(answers.popFirst())
+        if let first {
+          guard let record = answers.popFirst(), try DeviceRecord(record[0]).isEmpty else {
+            throw ServiceError.deviceSecretNeeded
+          }
+          _ = try await connection.query(
+            DeviceSecretRows.insert(first, of: device, bundleID: app.bundleID, at: instant))
+        }
+        return try await body(connection, answers)
       }
     }
+  }
+
+  /// What becomes of the first secret of a device in ``change(_:of:secret:proof:firstSecret:alsoLocking:reading:_:)``.
+  package enum FirstSecret {
+    /// It is stored where the app's day has room. Otherwise the device has none and needs none.
+    case optional
+    /// It is stored where the app's day has room. Otherwise the request is refused.
+    case needed
+    /// The change's own transaction stores it, or the request is refused. The app's day is not charged, because the change uses up
+    /// something of which a customer has only a few, such as a pairing code.
+    case paid
   }
 
   /// What became of a secret that differs from the stored one.

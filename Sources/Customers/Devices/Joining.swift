@@ -94,7 +94,7 @@ struct Joining: Sendable {
       throw Problem.invalidRequest("The code was made on this device: enter it on the child's device.")
     }
     let isNew = try await authenticator.change(
-      child, of: app, secret: secret, needsSecret: true, alsoLocking: [Customer.device(parent).lockName]
+      child, of: app, secret: secret, firstSecret: .paid, alsoLocking: [Customer.device(parent).lockName]
     ) { connection, _ in
       // Another device may have used it meanwhile.
       guard try await !connection.query(PairingCodeRows.use(code, in: app.bundleID, at: instant)).isEmpty

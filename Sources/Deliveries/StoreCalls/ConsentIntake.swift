@@ -56,7 +56,7 @@ struct ConsentIntake: Sendable {
       let statements = Self.statements(body.consent, of: .device(device), app, at: instant)
       // A device id is a name that others may know: a consent needs the secret, also of a device that has none yet.
       guard let secret else { throw ServiceError.deviceSecretNeeded }
-      rows = try await deviceAuthenticator.change(device, of: app, secret: secret, needsSecret: true) {
+      rows = try await deviceAuthenticator.change(device, of: app, secret: secret, firstSecret: .needed) {
         connection, _ in
         try await connection.pipeline(statements)[0]
       }

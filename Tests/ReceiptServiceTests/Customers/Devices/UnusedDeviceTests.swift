@@ -280,6 +280,29 @@ import Text
     }
   }
 
+  @Test func `a child joins with a code when invented devices used up the app's day`() async throws {
+    try await withScreenTime { harness in
+      _ = try await harness.launch("phone", secret: Self.secret(1))
+      try await Self.charge(20_000, harness)
+      let code = try await harness.code(of: "phone", secret: Self.secret(1)).string("code") ?? ""
+      // Several children know the code; it pays for one.
+      let answers = try await atOnce(4) {
+        try await harness.enter(code, on: "child-\($0)", secret: Self.secret(10 + $0))
+      }
+      #expect(answers.map(\.status).sorted() == [201, 404, 404, 404])
+      #expect(try await harness.count("device_secrets") == 2)
+      let children = try await Self.names("devices", "child_device_id", harness)
+      let child = try #require(children.count == 1 ? children.first : nil)
+      let own = Self.secret(10 + (Int(child.dropFirst("child-".count)) ?? 0))
+      #expect(try await harness.parent(of: child, secret: Self.secret(9)).status == 401)
+      #expect(try await harness.parent(of: child, secret: own).status == 200)
+      // A second code needs the secret that the first one stored.
+      let second = try await harness.code(of: "phone", secret: Self.secret(1)).string("code") ?? ""
+      #expect(try await harness.enter(second, on: child, secret: Self.secret(9)).status == 401)
+      #expect(try await harness.enter(second, on: child, secret: nil).status == 401)
+    }
+  }
+
   @Test func `concurrent requests of unused devices keep no more secrets than the day has left`() async throws
   {
     try await withScreenTime { harness in
