@@ -130,7 +130,8 @@ class Run:
         assert set(kept.split("\n")) <= set(before.split("\n")), kept
         self.output("receiptd-admin --owner migrate && systemctl restart receiptd")
         looks.ready(self.machine)
-        return f"settings and process stay; {self.output('dpkg-query -W -f $' + '{Version} receiptd')} runs after a restart"
+        version = self.output("dpkg-query -W -f '${Version}' receiptd")
+        return f"settings and process stay; {version} runs after a restart"
 
     def removal(self):
         self.output("DEBIAN_FRONTEND=noninteractive apt-get remove -y -q receiptd </dev/null")
