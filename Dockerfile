@@ -17,6 +17,9 @@ COPY Tests ./Tests
 COPY docs/openapi.yaml ./docs/
 # The build folder stays in the builder's cache, one for each kind of machine, so a small change rebuilds little.
 ARG TARGETARCH
+# `receiptd --version` shows it: --build-arg RECEIPTD_COMMIT=$(git rev-parse --short=12 HEAD). Without it the program is
+# a development build.
+ARG RECEIPTD_COMMIT
 RUN --mount=type=cache,id=receiptd-build-$TARGETARCH,target=/src/.build,sharing=locked \
   swift build -c release --static-swift-stdlib --product receiptd \
   && swift build -c release --static-swift-stdlib --product appstore-simulator \

@@ -6,6 +6,10 @@ import PackageDescription
 let strict: [SwiftSetting] =
   Context.environment["RECEIPTD_STRICT"] == "1" ? [.treatAllWarnings(as: .error)] : []
 
+// The commit, as `receiptd --version` shows it. scripts/package and Dockerfile set it; other builds are development
+// builds. Only digits of a commit become a part of the program.
+let commit = (Context.environment["RECEIPTD_COMMIT"] ?? "").filter { $0.isHexDigit || $0 == "+" }
+
 let swiftSettings: [SwiftSetting] =
   [
     .enableUpcomingFeature("ExistentialAny"),
@@ -42,6 +46,8 @@ let package = Package(
       providers: [.apt(["libcurl4-openssl-dev"]), .brew(["curl"])]),
     // libcurl's setters are variadic, which Swift cannot call; the shim gives each a fixed shape.
     .target(name: "CLibcurl", dependencies: ["CCurl"], path: "Sources/CLibcurl/Shim"),
+    // Swift cannot define a value for the compiler, C can.
+    .target(name: "CBuildInfo", cSettings: [.define("RECEIPTD_COMMIT", to: "\"\(commit)\"")]),
 
     // General modules: none of them knows what a receipt is. Platform has what the machine provides: the differences
     // between Linux and macOS, the monotonic clock, IP addresses.
@@ -227,7 +233,8 @@ let package = Package(
     .target(
       name: "ReceiptService",
       dependencies: [
-        "APIDescription", "Identifiers", "Platform", "Sockets", "JSON", "HTTP", "Postgres", "Curl",
+        "APIDescription", "CBuildInfo", "Identifiers", "Platform", "Sockets", "JSON", "HTTP", "Postgres",
+        "Curl",
         "Actions", "Adoption", "AppStore", "Authentication", "Configuration", "Customers", "Deliveries",
         "Ledger",
         "Numbers", "Proofs", "Requests", "Subscriptions", "Support",

@@ -6,7 +6,7 @@ import Logging
 import Postgres
 import Subscriptions
 
-/// The settings of the environment, which README.md lists.
+/// The settings of the environment, which docs/configuration.md lists.
 package struct Settings: Sendable {
   /// The connection settings of the database.
   package var database: PostgresConfiguration

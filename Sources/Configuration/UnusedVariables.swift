@@ -83,7 +83,7 @@ package struct ReplacedVariables {
 }
 
 extension Settings {
-  /// The names of all settings, which README.md lists.
+  /// The names of all settings, which docs/configuration.md lists.
   static let names = [
     "ADMIN_HOST", "ADMIN_PORT", "APP_STORE_ISSUER_ID", "APP_STORE_KEY", "APP_STORE_KEY_ID", "APP_STORE_ROOTS",
     "APP_STORE_SANDBOX_URL", "APP_STORE_URL", "DATABASE_POOLER", "DATABASE_URL", "DRAIN_DELAY",

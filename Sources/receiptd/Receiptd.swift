@@ -9,8 +9,8 @@ struct Receiptd: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "receiptd",
     abstract: "Knows who has paid in your iOS apps, beside your PostgreSQL.",
-    discussion: "Settings come from the environment; the README lists them.",
-    version: "receiptd \(BuildInfo.version)",
+    discussion: "Settings come from the environment; docs/configuration.md lists them.",
+    version: BuildInfo.current.text,
     subcommands: [
       ServeCommand.self, MigrateCommand.self, ReconcileCommand.self, ReplayCommand.self, DoctorCommand.self,
       GrantCommand.self, RevokeGrantCommand.self,
@@ -29,13 +29,13 @@ struct Receiptd: AsyncParsableCommand {
 /// Prints the version and what the binary was built from.
 struct VersionCommand: ParsableCommand {
   static let configuration = CommandConfiguration(
-    commandName: "version", abstract: "Print the version, and the packages that receiptd was built from.")
+    commandName: "version", abstract: "Prints the version, and the packages that receiptd was built from.")
 
   @Flag(help: "List the Swift packages with their versions.")
   var dependencies = false
 
   func run() throws {
-    print("receiptd \(BuildInfo.version)")
+    print(BuildInfo.current.text)
     guard dependencies else { return }
     guard let file = Self.files.first(where: { FileManager.default.isReadableFile(atPath: $0.path) }) else {
       throw Startup.failure("version: there is no \(Self.files.map(\.path).joined(separator: " or "))")

@@ -86,7 +86,7 @@ import Testing
 
   @Test func `promtool parses every query of the runbooks`() async throws {
     let text = try String(
-      contentsOf: Self.project.appending(path: "docs/operations.md"), encoding: .utf8)
+      contentsOf: Self.project.appending(path: "docs/runbooks.md"), encoding: .utf8)
     let expressions = text.matches(of: /(?s)```promql\n(.*?)```/).flatMap {
       $0.output.1.split(separator: "\n").map(String.init)
     }

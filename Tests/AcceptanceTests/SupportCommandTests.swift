@@ -114,7 +114,7 @@ import Testing
       ).run()
       #expect(printed.status == 0, "\(printed.complaint)")
       #expect(printed.text.contains("\nEnvironment=SUDO_USER=bob\n"), "\(printed.text)")
-      #expect(printed.text.hasSuffix("\n--\n/usr/local/bin/receiptd\ncustomer\nphone\n"))
+      #expect(printed.text.hasSuffix("\n--\n/usr/bin/receiptd\ncustomer\nphone\n"))
     }
   }
 
@@ -131,12 +131,25 @@ import Testing
     }
   }
 
-  @Test func `receiptd --version prints the version`() async throws {
+  @Test func `docs/commands.md agrees with the help of every command`() async throws {
+    let script = Self.project.appending(path: "scripts/manual")
+    let checked = try await Command(
+      "python3", ["-B", script.path, "table", ReceiptdProcess.executable.path, "--check"]
+    )
+    .run()
+    #expect(checked.status == 0, "\(checked.complaint)")
+  }
+
+  @Test func `receiptd --version prints the version and the commit, or that it is a development build`()
+    async throws
+  {
     try await withTestDatabase { database in
       let printed = try await run(["--version"], database)
       #expect(printed.status == 0)
-      let version = try #require(printed.text.firstMatch(of: /^receiptd (\d+\.\d+\.\d+)\n$/)?.output.1)
-      #expect(printed.complaint.isEmpty, "\(version)")
+      #expect(
+        printed.text.wholeMatch(of: /receiptd \d+\.\d+\.\d+(-dev| \([0-9a-f]{12}\+?\))\n/) != nil,
+        "\(printed.text)")
+      #expect(printed.complaint.isEmpty)
     }
   }
 

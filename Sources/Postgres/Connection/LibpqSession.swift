@@ -18,6 +18,13 @@ struct LibpqSession {
   /// The process id of the server from the login. A pooler sends a number of its own.
   var announcedProcess: Int32 { PQbackendPID(handle) }
 
+  /// The other end of the connection.
+  var peer: PostgresPeer {
+    PostgresPeer(
+      address: PQhostaddr(handle).map { String(cString: $0) } ?? "",
+      isEncrypted: PQsslInUse(handle) == 1 || PQgssEncInUse(handle) == 1)
+  }
+
   /// The transaction of the session.
   var status: SessionStatus {
     switch PQtransactionStatus(handle) {

@@ -1,5 +1,19 @@
 import Logging
 
+/// The server or pooler at the other end of a connection.
+public struct PostgresPeer: Sendable, Hashable {
+  /// The IP address; empty for a Unix socket.
+  public var address: String
+  /// Whether TLS or GSSAPI encrypts the connection.
+  public var isEncrypted: Bool
+
+  /// - Parameter address: the IP address; empty for a Unix socket.
+  public init(address: String, isEncrypted: Bool) {
+    self.address = address
+    self.isEncrypted = isEncrypted
+  }
+}
+
 /// A connection of a ``PostgresPool``. One task uses it at a time.
 public final class PostgresConnection: Sendable {
   let id: Int
@@ -9,6 +23,9 @@ public final class PostgresConnection: Sendable {
 
   /// Whether ``commit(after:)`` has succeeded in the current transaction.
   public var isCommitted: Bool { pipelined.withPipeline { $0.transaction.phase == .committed } }
+
+  /// The server or pooler at the other end.
+  public var peer: PostgresPeer { pipelined.withPipeline { $0.session.peer } }
 
   init(id: Int, pipelined: PipelinedConnection, configuration: PostgresConfiguration, logger: Logger?) {
     self.id = id

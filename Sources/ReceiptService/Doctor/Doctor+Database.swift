@@ -1,6 +1,7 @@
 import Configuration
 import Customers
 import Foundation
+import Platform
 import Postgres
 import Subscriptions
 import Work
@@ -22,6 +23,7 @@ extension Doctor {
     let pool = PostgresPool(configuration: settings.database)
     do {
       results.append(try await server(pool))
+      results.append(Self.check(peer: try await pool.withConnection { $0.peer }))
       results.append(try await collation(pool))
       results.append(try await clockOfDatabase(pool))
       let migrations = await migrations(pool, settings)
@@ -196,6 +198,20 @@ extension Doctor {
 }
 
 extension Doctor {
+  /// Checks that a connection that leaves this machine is encrypted.
+  static func check(peer: PostgresPeer) -> CheckResult {
+    let subject = "connection"
+    if peer.isEncrypted { return .ok(subject, "to \(peer.address), encrypted") }
+    if peer.address.isEmpty { return .ok(subject, "by a Unix socket") }
+    if IPAddress(peer.address)?.isLoopback == true {
+      return .ok(subject, "to \(peer.address), on this machine")
+    }
+    return .warn(
+      subject,
+      "to \(peer.address), not encrypted: every customer's data and a password can be read and changed on the way",
+      "add sslmode=verify-full and sslrootcert to DATABASE_URL; containers of one machine need none of this")
+  }
+
   /// Checks that the database compares texts by bytes.
   func collation(_ pool: PostgresPool) async throws -> CheckResult {
     // Before PostgreSQL 15 there is no column datlocprovider.

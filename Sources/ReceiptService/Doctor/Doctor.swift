@@ -62,7 +62,7 @@ package struct Doctor: Sendable {
       }
       return (settings, [.ok("settings", "all are valid")])
     } catch {
-      return (nil, [.fail("settings", "\(error)", "see the README's table of settings")])
+      return (nil, [.fail("settings", "\(error)", "see docs/configuration.md#settings-of-the-environment")])
     }
   }
 

@@ -38,9 +38,9 @@ package final class ServiceMetrics: Sendable {
   init() {
     registry = PrometheusRegistry()
     registry.watchProcess()
-    let build: MetricFamily<Meter, String> = registry.gauges(
-      "receiptd_build_info", "Always 1; the label has the version.", "version")
-    build[BuildInfo.version].set(1)
+    let build: MetricFamily<Meter, String, String> = registry.gauges(
+      "receiptd_build_info", "Always 1; the labels have the version and the commit.", "version", "commit")
+    build[BuildInfo.current.version, BuildInfo.current.commit].set(1)
     requests = RequestFamilies(registry)
     configuration = ConfigurationMetrics(registry)
     verifications = VerificationMetrics(registry)

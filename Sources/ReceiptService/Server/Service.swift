@@ -2,6 +2,7 @@ import Actions
 import Adoption
 import AppStore
 import Authentication
+import CBuildInfo
 import Configuration
 import Curl
 import Customers
@@ -307,8 +308,23 @@ extension Logger {
   static var silent: Logger { Logger(label: "receiptd") { _ in SwiftLogNoOpLogHandler() } }
 }
 
-/// The version of receiptd, as `receiptd --version` and the metric `receiptd_build_info` show it.
-package enum BuildInfo {
-  /// The version, as in `CHANGELOG.md`.
-  package static let version = "0.1.0"
+/// The build, as `receiptd --version` and the metric `receiptd_build_info` show it.
+package struct BuildInfo: Sendable, Hashable {
+  /// The version, as in `CHANGELOG.md`; `-dev` follows where the builder named no commit.
+  package let version: String
+  /// The first digits of the commit; a `+` follows where the tree had changes. `unknown` where the builder named none.
+  package let commit: String
+  /// The text of `receiptd --version`.
+  package let text: String
+
+  /// - Parameter commit: the commit that the builder named, or an empty string.
+  package init(release: String, commit: String) {
+    let isNamed = !commit.isEmpty
+    version = isNamed ? release : release + "-dev"
+    self.commit = isNamed ? commit : "unknown"
+    text = "receiptd \(version)" + (isNamed ? " (\(commit))" : "")
+  }
+
+  /// This build. A release changes the number here and in `CHANGELOG.md`; scripts/package takes it from the program.
+  package static let current = BuildInfo(release: "0.1.0", commit: String(cString: receiptd_build_commit()))
 }

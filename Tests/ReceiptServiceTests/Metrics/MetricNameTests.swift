@@ -25,14 +25,14 @@ import Testing
     }
   }
 
-  @Test func `the dashboard shows every metric, and operations.md explains it`() async throws {
+  @Test func `the dashboard shows every metric, and docs/metrics.md explains it`() async throws {
     try await withHarness { harness in
       let shown = Self.names(in: try Self.file("config/grafana-dashboard.json"))
-      let explained = Self.names(in: try Self.file("docs/operations.md"))
+      let explained = Self.names(in: try Self.file("docs/metrics.md"))
       for name in try await harness.scrape().names where !name.hasSuffix("_sum") && !name.hasSuffix("_count")
       {
         let metric = name.hasSuffix("_bucket") ? String(name.dropLast("_bucket".count)) : name
-        #expect(explained.contains(metric), "\(metric) is not in operations.md")
+        #expect(explained.contains(metric), "\(metric) is not in docs/metrics.md")
         guard name != "receiptd_database_figures_read_seconds" else { continue }
         #expect(shown.contains(name), "\(name) is not in the dashboard")
       }
@@ -43,7 +43,7 @@ import Testing
     let alerts = try Self.file("config/alerts.yml").split(separator: "      - alert: ").dropFirst()
     #expect(alerts.count > 20)
     let headings = Set(
-      try Self.file("docs/operations.md").matches(of: /(?m)^#+ (.+)$/).map {
+      try Self.file("docs/runbooks.md").matches(of: /(?m)^#+ (.+)$/).map {
         $0.output.1.lowercased().replacing(" ", with: "-")
       })
     for alert in alerts {

@@ -33,7 +33,8 @@ import Testing
       #expect(try await harness.send(.get, "/nowhere").status == 404)
 
       let scrape = try await harness.scrape()
-      #expect(scrape["receiptd_build_info{version=\"\(BuildInfo.version)\"}"] == 1)
+      let build = BuildInfo.current
+      #expect(scrape["receiptd_build_info{commit=\"\(build.commit)\",version=\"\(build.version)\"}"] == 1)
       let app = TestApps.climbing
       #expect(
         scrape.counts("receiptd_http_requests_total").filter { $0.key.contains("clients") } == [

@@ -7,7 +7,7 @@ import Testing
 
 /// The longest body of each route.
 @Suite struct BodyLimitTests {
-  /// In bytes, without a token. `docs/operations.md` has the same table.
+  /// In bytes, without a token. `docs/limits.md` has the same table.
   private static let limits = [
     "POST /api/v1/subscriptions/validate": 262_144, "POST /api/v1/subscriptions/webhook": 262_144,
     "PUT /api/v1/profiles/{userID}/premium": 2_097_152, "POST /api/v1/trials": 65_536,

@@ -32,7 +32,7 @@ class World:
     def start(self):
         self.database = Database(f"{self.work}/postgres", os.environ.get("PG_OPTIONS", "")).create()
         self.postgres = self.database.postmaster
-        # The collation of docs/operations.md.
+        # The collation of docs/install.md.
         self.sql(f"CREATE DATABASE {self.name} TEMPLATE template0 LC_COLLATE 'C'")
         self.database.name = self.name
         self.url = self.database.url

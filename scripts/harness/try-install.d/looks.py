@@ -28,7 +28,7 @@ def journal(machine, words):
 
 
 def linked(machine):
-    libraries = machine.output("! command -v swift >/dev/null; ldd /usr/local/bin/receiptd")
+    libraries = machine.output("! command -v swift >/dev/null; ldd /usr/bin/receiptd")
     assert "libswift" not in libraries and "libFoundation" not in libraries and "not found" not in libraries, libraries
     return f"{len(libraries.splitlines())} libraries of Debian's"
 
@@ -49,7 +49,7 @@ def read_only(machine):
               "--bounding-set=-all --inh-caps=-all --no-new-privs")
     found = machine.output(rf"{inside} find / -path /proc -prune -o \( -type d -o -type f \) -writable -print 2>/dev/null || true")
     assert not found, f"writable: {found.split()[:20]}"
-    for place in ("/tmp", "/var/tmp", "/usr/local/share/receiptd", "/etc/receiptd", "/run", "/dev/shm"):
+    for place in ("/tmp", "/var/tmp", "/usr/share/receiptd", "/etc/receiptd", "/run", "/dev/shm"):
         said = machine.output(f"{inside} touch {place}/x 2>&1 || true")
         assert re.search("Read-only|denied", said), f"{place}: {said}"
     return "nothing in the whole tree"

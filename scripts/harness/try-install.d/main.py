@@ -1,4 +1,4 @@
-"""Follows docs/operations.md on a machine of its own."""
+"""Follows the pages for operators on a machine of its own."""
 
 import os
 import pathlib
@@ -14,7 +14,8 @@ import looks
 from machine import Machine
 from store import Store
 
-DOCUMENT = "docs/operations.md"
+# In the order in which an operator reads them.
+DOCUMENTS = ["docs/install.md", "docs/daily-work.md", "docs/runbooks.md"]
 
 
 class Visitor:
@@ -54,12 +55,12 @@ class Visitor:
 
 def follow(machine, visitor):
     store = Store(machine)
-    blocks = document.blocks(DOCUMENT)
+    blocks = [block for path in DOCUMENTS for block in document.blocks(path)]
     after = {
         # Steps after the block that contains these words.
-        "useradd": lambda: visitor.look("Apple's part", store.open),
+        "receiptd-setup": lambda: visitor.look("Apple's part", store.open),
         "/etc/caddy/Caddyfile": lambda: look_around(visitor, store),
-        "pg_dump --format=custom": lambda: visitor.look("more is bought and refunded after the backup", store.live),
+        "after-backup": lambda: visitor.look("more is bought and refunded after the backup", store.live),
     }
     for block in blocks:
         if block.word in ("builder", "build"):
@@ -74,7 +75,7 @@ def follow(machine, visitor):
         if block.word == "restore":
             visitor.look("every row is what the App Store says", store.compare)
     if after:
-        visitor.stop(f"blocks with {', '.join(after)} are no longer in {DOCUMENT}")
+        visitor.stop(f"blocks with {', '.join(after)} are no longer in {', '.join(DOCUMENTS)}")
     visitor.look("still ready", looks.ready)
 
 
@@ -104,12 +105,13 @@ def build(folder, base):
         machine.boot(*(f"--bind-ro={place}" for place in places))
         visitor = Visitor(machine, "--pause" in sys.argv)
         visitor.shell.type(f"export PATH=$PATH:{toolchain}/usr/bin")
-        for block in document.blocks(DOCUMENT):
+        for block in document.blocks(DOCUMENTS[0]):
             if block.word == "build":
                 block.commands = "cd receiptd\n" + block.commands
             if block.word in ("builder", "build"):
                 visitor.type(block)
-        shutil.copy(f"{folder}/root/receiptd/.build/receiptd.tar.gz", os.environ["TRY_INSTALL_PACKAGE"])
+        package, = pathlib.Path(f"{folder}/root/receiptd/.build").glob("receiptd_*.deb")
+        shutil.copy(package, os.environ["TRY_INSTALL_PACKAGE"])
     finally:
         machine.stop()
         machine.remove()
@@ -120,7 +122,8 @@ def serve(folder, base):
     machine = Machine(folder, base)
     try:
         machine.boot()
-        shutil.copy(os.environ["TRY_INSTALL_PACKAGE"], f"{folder}/root/receiptd.tar.gz")
+        # The name in the pages.
+        shutil.copy(os.environ["TRY_INSTALL_PACKAGE"], f"{folder}/root/receiptd_0.1.0_amd64.deb")
         shutil.copy(os.environ["TRY_INSTALL_SIMULATOR"], f"{folder}/root/appstore-simulator")
         follow(machine, Visitor(machine, "--pause" in sys.argv))
     finally:

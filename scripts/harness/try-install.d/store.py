@@ -17,19 +17,24 @@ class Store:
         self.purchases = []
 
     def open(self, machine):
-        """Starts it, and adds its settings to the service's."""
+        """Starts it, and adds its settings to those of the service."""
         machine.output(f"""
             install -m 755 appstore-simulator {SIMULATOR}
             systemd-run --quiet --unit=appstore-simulator {SIMULATOR} serve --folder {FOLDER} \\
-              --config /usr/local/share/receiptd/config/apps.json \\
+              --config /usr/share/receiptd/config/apps.json \\
               --webhook http://127.0.0.1:3000/api/v1/subscriptions/webhook
             curl -fsS --retry 20 --retry-delay 1 --retry-all-errors -o /dev/null http://127.0.0.1:4000/control/notifications
             chgrp -R receiptd {FOLDER}
-            chmod -R g+rX {FOLDER}
+            chmod -R g+rX {FOLDER}""")
+        self.settings(machine)
+        return "a simulated App Store, its root and its key"
+
+    def settings(self, machine):
+        """Adds its settings to the service's."""
+        machine.output(f"""
             cat {FOLDER}/receiptd.env >>/etc/receiptd/receiptd.env
             echo APP_STORE_URL=http://127.0.0.1:4000 >>/etc/receiptd/receiptd.env
             echo APP_STORE_SANDBOX_URL=http://127.0.0.1:4000/sandbox >>/etc/receiptd/receiptd.env""")
-        return "a simulated App Store, its root and its key"
 
     def _control(self, *words):
         return json.loads(self.machine.output(f"{SIMULATOR} control {' '.join(words)}"))
