@@ -51,7 +51,8 @@ enum AdoptionRows {
       FROM profiles
       WHERE (\(last)::uuid IS NULL OR id > \(last)::uuid) AND \(isOfUser)
         AND (premium_product_id LIKE 'grant:%' IS NOT TRUE OR \(hasNoGrant))
-        AND premium_product_id IS DISTINCT FROM \(FreeAccessTables.productID)
+        AND NOT (premium_product_id IS NOT DISTINCT FROM \(FreeAccessTables.productID)
+          AND EXISTS (\(FreeAccessTables.opened("profiles", "profiles.id"))))
         AND (premium_original_transaction_id <> '' OR premium_expires_at > \(instant)
           OR premium_expires_at IS NULL AND premium_product_id <> '')
         AND NOT EXISTS (
@@ -69,7 +70,7 @@ enum AdoptionRows {
     return """
       SELECT user_id FROM user_preferences
       WHERE (\(last)::uuid IS NULL OR user_id > \(last)::uuid) AND \(isOfUser) AND is_premium
-        AND NOT EXISTS (\(FreeAccessTables.opened("user_preferences.user_id")))
+        AND NOT EXISTS (\(FreeAccessTables.opened("user_preferences", "user_preferences.user_id")))
       ORDER BY user_id LIMIT \(limit)
       """
   }

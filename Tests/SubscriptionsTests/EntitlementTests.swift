@@ -29,6 +29,43 @@ import Testing
     #expect(entitlements.offlineGraceUntil == day(8))
   }
 
+  @Test func `paid time counts offline where it opens as much as what decides`() throws {
+    let app = sampleApp(offline: .paidTime)
+    let forever = try subscription(lifetime("1000", bought: 0))
+    let family = try subscription(period("2000", from: 0, to: 30, product: "family", original: "2000"))
+    func end(_ records: CustomerRecords) -> Date? {
+      app.entitlements(of: records, for: nil, at: day(1)).offlineGraceUntil
+    }
+    #expect(end(CustomerRecords(subscriptions: [forever])) == Entitlements.endless)
+    // A token for the family's features ends with the family's time, though the weaker purchase has no end.
+    #expect(end(CustomerRecords(subscriptions: [forever, family])) == day(30))
+    let free = FreeAccess([FreeAccess.Period(startsAt: day(0), endsAt: day(2))])
+    #expect(end(CustomerRecords(subscriptions: [forever], freeAccess: free)) == day(8))
+    let grant = Grant(id: UUID(), tier: "family", startsAt: day(0), endsAt: nil)
+    #expect(end(CustomerRecords(subscriptions: [family], grants: [grant])) == Entitlements.endless)
+  }
+
+  @Test func `what the sandbox gives lasts offline for the days without network, and not beyond the window`()
+    throws
+  {
+    let bought = try subscription(
+      period(
+        "1000", from: 0, to: nil, product: "lifetime", kind: .nonConsumable,
+        environment: .sandbox))
+    let award = Grant(id: UUID(), tier: "basic", startsAt: day(0), endsAt: nil, environment: .sandbox)
+    for records in [CustomerRecords(subscriptions: [bought]), CustomerRecords(grants: [award])] {
+      func end(_ sandbox: SandboxGrants, _ offline: OfflineRule = .paidTime) -> Date? {
+        sampleApp(sandbox: sandbox, offline: offline).entitlements(of: records, for: nil, at: day(1))
+          .offlineGraceUntil
+      }
+      #expect(end(.everyone) == day(8))
+      #expect(end(.everyoneUntil(day(20))) == day(8))
+      #expect(end(.everyoneUntil(day(3))) == day(3))
+      #expect(end(.everyoneUntil(day(3)), .grace) == day(3))
+      #expect(end(.nobody) == nil)
+    }
+  }
+
   @Test func `the highest active tier counts, and an expired one does not`() throws {
     let basic = try subscription(period("1000", from: 0, to: 30))
     let family = try subscription(period("2000", from: 0, to: 10, product: "family", original: "2000"))

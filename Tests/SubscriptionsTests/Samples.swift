@@ -59,7 +59,7 @@ func renewalInfo(
 
 func sampleApp(
   ownGraceDays: Int? = nil, sandbox: SandboxGrants = .nobody, policy: TransferPolicy = .keep,
-  trial: Allowance? = nil
+  trial: Allowance? = nil, offline: OfflineRule = .grace
 ) -> App {
   App(
     bundleID: "com.example.app", name: "Example", sandboxGrants: sandbox, customer: .user,
@@ -74,7 +74,7 @@ func sampleApp(
       Tier(name: "family", rank: 2, features: ["seats": .count(5)]),
     ],
     free: ["seats": .count(0)], trial: trial,
-    grace: ownGraceDays.map { Allowance(days: $0, features: ["seats": .word("warning")]) })
+    grace: ownGraceDays.map { Allowance(days: $0, features: ["seats": .word("warning")]) }, offline: offline)
 }
 
 extension SubscriptionFacts {

@@ -112,7 +112,8 @@ package enum DeviceSecretRows {
 
   /// Replaces a secret, and returns how many times that was done within 24 hours.
   ///
-  /// The sender of the former secret may not have been the customer, so a consent that came with it ends.
+  /// The sender of the former secret may not have been the customer, so a consent and the open pairing codes that came with it
+  /// end.
   /// - Parameter renews: whether the secret's time begins anew; not for a device with nothing on record, which a client may have
   ///   invented.
   static func replace(
@@ -121,7 +122,8 @@ package enum DeviceSecretRows {
     """
     WITH withdrawn AS (
       UPDATE consents SET is_given = false, changed_at = \(instant), withdrawn_at = \(instant)
-      WHERE bundle_id = \(bundleID) AND customer = \(device) AND is_given)
+      WHERE bundle_id = \(bundleID) AND customer = \(device) AND is_given),
+    ended AS (\(openCodes(of: device, bundleID)))
     UPDATE device_secrets SET secret_hash = \(secret.hash), set_at = CASE WHEN \(renews) THEN \(instant) ELSE set_at END,
       replacements = CASE WHEN \(isSameDay(instant)) THEN replacements + 1 ELSE 1 END,
       replacements_since = CASE WHEN \(isSameDay(instant)) THEN replacements_since ELSE \(instant) END
@@ -130,16 +132,21 @@ package enum DeviceSecretRows {
     """
   }
 
+  private static func openCodes(of device: String, _ bundleID: String) -> Query {
+    "DELETE FROM pairing_codes WHERE bundle_id = \(bundleID) AND device_id = \(device) AND used_at IS NULL"
+  }
+
   private static func isSameDay(_ instant: Date) -> Query {
     "coalesce(replacements_since > \(instant)::timestamptz - interval '24 hours', false)"
   }
 
-  /// A consent ends with the secret that it came with.
+  /// A consent and the open pairing codes end with the secret that they came with.
   package static func delete(_ device: String, bundleID: String, at instant: Date) -> Query {
     """
     WITH withdrawn AS (
       UPDATE consents SET is_given = false, changed_at = \(instant), withdrawn_at = \(instant)
-      WHERE bundle_id = \(bundleID) AND customer = \(device) AND is_given)
+      WHERE bundle_id = \(bundleID) AND customer = \(device) AND is_given),
+    ended AS (\(openCodes(of: device, bundleID)))
     DELETE FROM device_secrets WHERE bundle_id = \(bundleID) AND device_id = \(device)
     """
   }

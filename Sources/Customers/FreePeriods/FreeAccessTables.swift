@@ -156,12 +156,12 @@ package struct FreeAccessTables: Sendable {
     }
   }
 
-  /// The row of `free_access_rows` of a user whose row of `user_preferences` free access opened.
+  /// The row of `free_access_rows` of a user whose row of one of the apps' tables free access opened.
   /// - Parameter user: the column with the user.
-  package static func opened(_ user: StaticString) -> Query {
+  package static func opened(_ table: String, _ user: StaticString) -> Query {
     """
     SELECT FROM free_access_rows f
-    WHERE f.table_name = 'user_preferences' AND f.user_id = \(unescaped: user)
+    WHERE f.table_name = \(table) AND f.user_id = \(unescaped: user)
       AND NOT EXISTS (SELECT FROM backend_writes b WHERE b.table_name = f.table_name AND b.user_id = f.user_id)
     """
   }

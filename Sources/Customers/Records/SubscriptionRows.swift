@@ -149,7 +149,7 @@ package enum SubscriptionRows {
     app_account_token, phase_starts, phase_statuses, phase_store_statuses, is_counted,
     upcoming_product_id, upcoming_tier, taken_from, erased_at, erased_tokens, counted_moves, counted_moves_since,
     counted_unproven_moves, counted_unproven_moves_since,
-    old_proof_due_at IS NOT NULL AND old_proof_asked_at IS NULL AS is_unconfirmed
+    old_proof_due_at IS NOT NULL AND old_proof_asked_at IS NULL OR old_proof_unknown_at IS NOT NULL AS is_unconfirmed
     """
 
   /// Writes subscriptions with their statuses at `instant`. The columns of an erasure stay as they are.

@@ -36,6 +36,16 @@ struct EntitlementCandidate {
     }
   }
 
+  /// Whether the App Store's production signed the purchase or app transaction behind it. Free access has none.
+  var isOfProduction: Bool {
+    switch source {
+    case .subscription(let subscription): subscription.current.environment == .production
+    case .grant(let grant): grant.environment == .production
+    case .trial(let trial): trial.environment == .production
+    case .freeAccess: true
+    }
+  }
+
   func isWeaker(than other: EntitlementCandidate) -> Bool {
     if access != other.access { return access < other.access }
     // Without access the rank does not count: the source that ended last decides.

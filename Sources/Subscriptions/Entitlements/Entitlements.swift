@@ -79,7 +79,7 @@ extension App {
       isAccessGranted: isOpen,
       features: best.features,
       validUntil: [end, nextChange].compactMap(\.self).min(),
-      offlineGraceUntil: isOpen ? offlineEnd(candidates, at: instant) : nil,
+      offlineGraceUntil: isOpen ? offlineEnd(of: best, among: candidates, at: instant) : nil,
       everHadAccess: everHadAccess, source: best.source)
     (entitlements.access, entitlements.rank) = (best.access, best.rank)
     return entitlements
@@ -98,10 +98,20 @@ extension App {
   }
 
   /// Until when a client that has access now keeps it without network.
-  private func offlineEnd(_ candidates: [EntitlementCandidate], at instant: Date) -> Date {
+  ///
+  /// A token has the features of the candidate that decides, so paid time counts where it opens as much. Purchases and awards of the
+  /// sandbox cost nothing: they last for the days without network, and not beyond the window of ``SandboxGrants/everyoneUntil(_:)``.
+  private func offlineEnd(
+    of best: EntitlementCandidate, among candidates: [EntitlementCandidate], at instant: Date
+  ) -> Date {
     let grace = instant.addingTimeInterval(TimeInterval(offlineGraceDays) * 86_400)
+    guard best.isOfProduction else {
+      return min(grace, sandboxGrants.windowEnd(at: instant) ?? grace)
+    }
     guard offline == .paidTime else { return grace }
-    let ends = candidates.filter { $0.access > .none && $0.isPaidOrGranted }.map(\.lasts)
+    let ends = candidates.filter {
+      $0.access >= best.access && $0.rank >= best.rank && $0.isPaidOrGranted && $0.isOfProduction
+    }.map(\.lasts)
     let last = max(grace, ends.max() ?? grace)
     return last >= .distantFuture ? Entitlements.endless : min(last, Entitlements.endless)
   }

@@ -303,6 +303,19 @@ import Text
     }
   }
 
+  @Test func `a parent's open pairing codes end with the secret that made them`() async throws {
+    try await withScreenTime { harness in
+      _ = try await harness.launch("phone", account: "anna", secret: Self.secret(1))
+      let code = try await harness.code(of: "phone", secret: Self.secret(1)).string("code") ?? ""
+      #expect(try await harness.launch("phone", account: "anna", secret: Self.secret(2)).status == 200)
+      #expect(try await harness.children(of: "phone", secret: Self.secret(1)).status == 401)
+      #expect(
+        try await harness.enter(code, on: "child", secret: Self.secret(9)).code == "pairing_code_invalid")
+      let next = try await harness.code(of: "phone", secret: Self.secret(2)).string("code") ?? ""
+      #expect(try await harness.enter(next, on: "child", secret: Self.secret(9)).status == 201)
+    }
+  }
+
   @Test func `concurrent requests of unused devices keep no more secrets than the day has left`() async throws
   {
     try await withScreenTime { harness in

@@ -193,6 +193,26 @@ import Testing
     }
   }
 
+  @Test func `adopt takes a row for a claim that says free-access, and that free access did not open`()
+    async throws
+  {
+    try await Self.withLiveApps { live in
+      let known = try await live.adopt(SwiftClimb.bundleID).outcomes.values.reduce(0, +)
+      let row = try await live.pool.query(
+        """
+        SELECT id FROM profiles WHERE premium_product_id IS NULL AND premium_original_transaction_id IS NULL
+          AND premium_expires_at IS NULL ORDER BY id LIMIT 1
+        """)
+      let id = try #require(row.first).decode("id", as: UUID.self)
+      _ = try await live.pool.query(
+        """
+        UPDATE profiles SET premium_product_id = \(FreeAccessTables.productID), premium_expires_at = '2999-12-31'
+        WHERE id = \(id)
+        """)
+      #expect(try await live.adopt(SwiftClimb.bundleID).outcomes.values.reduce(0, +) == known + 1)
+    }
+  }
+
   // MARK: Rows
 
   private static func insertRows(_ count: Int, _ harness: Harness) async throws {
