@@ -100,6 +100,9 @@ let package = Package(
     .target(
       name: "APIDescription", resources: [.embedInCode("openapi.yaml")], swiftSettings: swiftSettings),
 
+    // Charts as inline SVG.
+    .target(name: "Charts", swiftSettings: swiftSettings),
+
     // Text for people: lines of a terminal, characters that a terminal does not show, times.
     .target(name: "Text", dependencies: ["HTTP"], swiftSettings: swiftSettings),
 
@@ -333,6 +336,7 @@ let package = Package(
         .product(name: "Logging", package: "swift-log"),
       ],
       exclude: ["Python"], swiftSettings: swiftSettings),
+    .testTarget(name: "ChartsTests", dependencies: ["Charts", "Platform"], swiftSettings: swiftSettings),
     .testTarget(name: "TextTests", dependencies: ["Text"], swiftSettings: swiftSettings),
     .testTarget(
       name: "WorkTests", dependencies: ["Postgres", "TestDatabase", "Work"], swiftSettings: swiftSettings),
