@@ -31,6 +31,7 @@ let package = Package(
     .package(url: "https://github.com/apple/swift-argument-parser.git", exact: "1.8.2"),
     .package(url: "https://github.com/apple/swift-collections.git", exact: "1.6.0"),
     .package(url: "https://github.com/apple/swift-metrics.git", exact: "2.13.0"),
+    .package(url: "https://github.com/hummingbird-project/swift-mustache.git", exact: "2.1.1"),
   ],
   targets: [
     // System libraries. Swift's module of the C library leaves out epoll and eventfd.
@@ -227,10 +228,22 @@ let package = Package(
         .product(name: "Logging", package: "swift-log"),
       ],
       swiftSettings: swiftSettings),
+    // The pages for people. Templates, style and script are files, compiled in.
+    .target(
+      name: "Console",
+      dependencies: [
+        "Actions", "AppStore", "Configuration", "Customers", "Deliveries", "HTTP", "Identifiers", "JSON",
+        "Ledger", "Numbers", "Postgres", "Requests", "Subscriptions", "Support", "Text", "Work",
+        .product(name: "Crypto", package: "swift-crypto"),
+        .product(name: "HTTPTypes", package: "swift-http-types"),
+        .product(name: "Logging", package: "swift-log"),
+        .product(name: "Mustache", package: "swift-mustache"),
+      ],
+      resources: [.embedInCode("Templates"), .embedInCode("Static")], swiftSettings: swiftSettings),
     .target(
       name: "ReceiptService",
       dependencies: [
-        "APIDescription", "Identifiers", "Platform", "Sockets", "JSON", "HTTP", "Postgres", "Curl",
+        "APIDescription", "Console", "Identifiers", "Platform", "Sockets", "JSON", "HTTP", "Postgres", "Curl",
         "Actions", "Adoption", "AppStore", "Authentication", "Configuration", "Customers", "Deliveries",
         "Ledger",
         "Numbers", "Proofs", "Requests", "Subscriptions", "Support",
