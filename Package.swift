@@ -232,8 +232,8 @@ let package = Package(
     .target(
       name: "Console",
       dependencies: [
-        "Actions", "AppStore", "Configuration", "Customers", "Deliveries", "HTTP", "Identifiers", "JSON",
-        "Ledger", "Numbers", "Postgres", "Requests", "Subscriptions", "Support", "Text", "Work",
+        "Actions", "AppStore", "Charts", "Configuration", "Customers", "Deliveries", "HTTP", "Identifiers",
+        "JSON", "Ledger", "Numbers", "Postgres", "Requests", "Subscriptions", "Support", "Text", "Work",
         .product(name: "Crypto", package: "swift-crypto"),
         .product(name: "HTTPTypes", package: "swift-http-types"),
         .product(name: "Logging", package: "swift-log"),

@@ -23,6 +23,7 @@ package struct Console: Sendable {
     let pool: PostgresPool
     let desk: SupportDesk
     let people: People
+    let figures: BusinessFigures
     let traffic: ClientRateLimits
     let clock: ServiceClock
     let logger: Logger
@@ -31,8 +32,8 @@ package struct Console: Sendable {
 
     /// The parts of a service.
     package init(
-      catalog: AppCatalog, pool: PostgresPool, desk: SupportDesk, people: People, traffic: ClientRateLimits,
-      clock: ServiceClock, logger: Logger,
+      catalog: AppCatalog, pool: PostgresPool, desk: SupportDesk, people: People, figures: BusinessFigures,
+      traffic: ClientRateLimits, clock: ServiceClock, logger: Logger,
       bound:
         @escaping @Sendable (SupportOperation, @Sendable () async throws -> Response) async throws -> Response
     ) {
@@ -40,6 +41,7 @@ package struct Console: Sendable {
       self.pool = pool
       self.desk = desk
       self.people = people
+      self.figures = figures
       self.traffic = traffic
       self.clock = clock
       self.logger = logger
@@ -53,7 +55,7 @@ package struct Console: Sendable {
 
   /// The screens in the order of the navigation. The first one that a person may see is the person's start page.
   static func screens(_ parts: Parts) -> [ConsoleScreen] {
-    [search(parts)]
+    [search(parts), numbers(parts), report(parts)]
   }
 
   /// Builds the pages.

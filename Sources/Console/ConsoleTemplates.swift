@@ -95,7 +95,10 @@ struct SafeHTML: MustacheContentType {
 enum ConsoleStatic {
   /// The path, the content type and the content of each file.
   static let files: [(path: String, contentType: String, bytes: [UInt8])] = [
-    ("/console/static/console.css", "text/css; charset=utf-8", PackageResources.console_css),
+    (
+      "/console/static/console.css", "text/css; charset=utf-8",
+      PackageResources.console_css + PackageResources.charts_css
+    ),
     ("/console/static/console.js", "text/javascript; charset=utf-8", PackageResources.console_js),
     ("/console/static/icon.svg", "image/svg+xml", PackageResources.icon_svg),
   ]

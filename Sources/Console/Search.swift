@@ -3,6 +3,7 @@ import Customers
 import Foundation
 import HTTP
 import Postgres
+import Subscriptions
 import Support
 
 extension Console {

@@ -160,8 +160,11 @@ extension FigureChart {
   }
 
   private static func months(_ calendar: FigureCalendar) -> Query {
-    let first = calendar.months.first.flatMap { Day($0.start) } ?? calendar.firstDay
-    return within(first, calendar.lastDay)
+    within(firstMonth(calendar), calendar.lastDay)
+  }
+
+  private static func firstMonth(_ calendar: FigureCalendar) -> Day {
+    calendar.months.first.flatMap { Day($0.start) } ?? calendar.firstDay
   }
 
   /// SQL: the rows `place`, `name`, `rank`, `value` of grouped rows `place`, `name`, `above`, `below`: the most frequent names,
@@ -183,7 +186,7 @@ extension FigureChart {
       """
       SELECT day AS place, \(unescaped: scope.breakdown.expression) AS name, sum(mrr) AS amount, sum(mrr) AS weight
       FROM kpi_revenue_daily
-      WHERE day = ANY (\(calendar.states.map(\.last))::text[]::date[]) AND currency = \(scope.currency)
+      WHERE day IN (SELECT unnest(\(calendar.states.map(\.last))::text[])::date) AND currency = \(scope.currency)
         AND \(scope.condition)
       GROUP BY 1, 2
       """, value: "sum(amount)")
@@ -216,7 +219,7 @@ extension FigureChart {
     SELECT day::text AS day, sum(paying)::text AS paying, sum(in_trial)::text AS in_trial,
       sum(lifetime)::text AS lifetime, sum(non_renewing)::text AS non_renewing
     FROM kpi_daily
-    WHERE day = ANY (\(calendar.states.map(\.last))::text[]::date[]) AND \(scope.condition)
+    WHERE day IN (SELECT unnest(\(calendar.states.map(\.last))::text[])::date) AND \(scope.condition)
     GROUP BY 1 ORDER BY 1 LIMIT 800
     """
   }
@@ -256,15 +259,26 @@ extension FigureChart {
     """
   }
 
+  /// `kpi_cohorts` for the chosen months alone: the view adds up all days before it looks at the month.
   private static func retention(_ scope: FigureScope, _ calendar: FigureCalendar) -> Query {
     """
-    SELECT cohort::text AS cohort, months::text AS months, sum(customers)::text AS customers,
-      sum(retained)::text AS retained, sum(lost)::text AS lost, sum(pending)::text AS pending,
-      round(sum(retained) / nullif(sum(retained + lost), 0), 4)::text AS retention
-    FROM kpi_cohorts
-    WHERE cohort \(months(calendar)) AND \(scope.condition)
-    GROUP BY kpi_cohorts.cohort, kpi_cohorts.months HAVING sum(customers) > 0
-    ORDER BY kpi_cohorts.cohort, kpi_cohorts.months LIMIT 800
+    WITH counted AS MATERIALIZED (
+      SELECT (date_trunc('month', day::timestamp) - months * interval '1 month')::date AS cohort, months,
+        sum(customers) AS customers, sum(retained) AS retained
+      FROM kpi_daily_cohorts
+      WHERE day >= \(firstMonth(calendar).description)::text::date AND \(scope.condition)
+      GROUP BY 1, 2
+    )
+    SELECT started.cohort::text AS cohort, age.months::text AS months, started.customers::text AS customers,
+      coalesce(reached.retained, 0)::text AS retained,
+      coalesce(reached.customers - reached.retained, 0)::text AS lost,
+      (started.customers - coalesce(reached.customers, 0))::text AS pending,
+      round(reached.retained / nullif(reached.customers, 0), 4)::text AS retention
+    FROM counted AS started
+    CROSS JOIN generate_series(1, 12) AS age (months)
+    LEFT JOIN counted AS reached ON reached.cohort = started.cohort AND reached.months = age.months
+    WHERE started.months = 0 AND started.customers > 0 AND started.cohort \(months(calendar))
+    ORDER BY started.cohort, age.months LIMIT 800
     """
   }
 

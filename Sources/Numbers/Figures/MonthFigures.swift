@@ -100,8 +100,8 @@ package enum MonthFigure: String, Sendable, CaseIterable {
     return """
       SELECT date_trunc('month', day::timestamp)::date::text AS month, \(unescaped: (wholes + sames).joined(separator: ", "))
       FROM (
-        SELECT rows.*, day = ANY (\(calendar.months.map(\.last))::text[]::date[]) AS is_end,
-          day = ANY (\(MonthFigures.sameDays(calendar))::text[]::date[]) AS is_same_end,
+        SELECT rows.*, day IN (SELECT unnest(\(calendar.months.map(\.last))::text[])::date) AS is_end,
+          day IN (SELECT unnest(\(MonthFigures.sameDays(calendar))::text[])::date) AS is_same_end,
           extract(day FROM day) = 1 AS is_start,
           extract(day FROM day) <= \(MonthFigures.dayOfMonth(calendar.lastDay))::integer AS is_same
         FROM \(unescaped: relation) AS rows

@@ -56,8 +56,8 @@ extension Service {
   private var console: Console {
     Console(
       Console.Parts(
-        catalog: catalog, pool: pool, desk: support, people: people, traffic: traffic, clock: clock,
-        logger: logger,
+        catalog: catalog, pool: pool, desk: support, people: people, figures: numbers.figures,
+        traffic: traffic, clock: clock, logger: logger,
         bound: { operation, page in
           try await self.sharedResources.supportPlaces.run(operation, page)
         }))

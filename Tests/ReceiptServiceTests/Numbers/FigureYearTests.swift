@@ -73,8 +73,8 @@ import Text
         SELECT day, 'app', 'pro', 'product ' || n, 'USD', 1, n, 0, 1, n, n, 0, 0, 0, 0, 0
         FROM kpi_days CROSS JOIN generate_series(1, 10) AS n
         """)
-      let calendar = try #require(
-        try await FigureCalendar.read(.month, upTo: try #require(Day("2026-03-31")), in: pool))
+      let last = try #require(Day("2026-03-31"))
+      let calendar = try #require(try await FigureCalendar.read(.month, upTo: last, in: pool))
       let scope = FigureScope(currency: "USD", period: .month)
       let page = try await BusinessFigures(pool: pool, clock: harness.service.numbers.clock)
         .page([.mrr], scope, calendar)
@@ -455,8 +455,8 @@ private struct FigureCheck {
       let sameEnd = month.day(Int(last.suffix(2)) ?? 0).description
       for figure in MonthFigure.allCases {
         let (value, same) = (figures.value(figure, of: month), figures.sameDays(figure, of: month))
-        let expected = expected(figure, month, through: end)
-        let expectedSame = expected(figure, month, through: sameEnd)
+        let expected = self.expected(figure, month, through: end)
+        let expectedSame = self.expected(figure, month, through: sameEnd)
         #expect(value.flatMap { Decimal(string: $0) } == expected, "\(figure) of \(month), \(scope)")
         #expect(
           same.flatMap { Decimal(string: $0) } == expectedSame,
