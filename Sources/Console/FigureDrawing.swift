@@ -193,7 +193,7 @@ enum FigureText {
   /// The name of a chart with its currency and what divides it.
   static func title(_ chart: FigureChart, _ scope: FigureScope) -> String {
     title(chart) + (chart.isMoney ? " in \(scope.currency)" : "")
-      + (chart.hasBreakdown ? " by \(scope.breakdown.rawValue)" : "")
+      + (chart.hasBreakdown ? ", by \(scope.breakdown.rawValue)" : "")
   }
 
   /// How a chart's figures are made of the columns that define it.
@@ -261,7 +261,8 @@ enum FigureText {
   /// The number of decimals of an amount as PostgreSQL writes it.
   static func decimals(of text: String?) -> Int {
     guard let text, let point = text.firstIndex(of: ".") else { return 0 }
-    return min(text.distance(from: point, to: text.endIndex) - 1, 3)
+    // No currency has one decimal.
+    return min(max(text.distance(from: point, to: text.endIndex) - 1, 2), 3)
   }
 
   /// The name of a figure by month.

@@ -238,8 +238,9 @@ extension FigureChart {
 
   private static func trials(_ scope: FigureScope, _ calendar: FigureCalendar) -> Query {
     """
-    SELECT cohort::text AS month, sum(started)::text AS started, sum(converted)::text AS converted,
-      sum(lapsed)::text AS lapsed, sum(pending)::text AS pending,
+    SELECT cohort::text AS month, coalesce(sum(started), 0)::text AS started,
+      coalesce(sum(converted), 0)::text AS converted, coalesce(sum(lapsed), 0)::text AS lapsed,
+      coalesce(sum(pending), 0)::text AS pending,
       round(sum(converted) / nullif(sum(converted + lapsed), 0), 4)::text AS conversion
     FROM kpi_trial_cohorts
     WHERE cohort \(months(calendar)) AND \(scope.condition)

@@ -64,8 +64,8 @@ import Text
       let pool = harness.pool
       _ = try await pool.query(
         """
-        INSERT INTO kpi_days (day, as_of, computed_at) SELECT day, day + 1, now()
-        FROM generate_series('2026-01-01'::date, '2026-03-31', '1 day') AS day
+        INSERT INTO kpi_days (day, as_of, computed_at) SELECT day::date, day + interval '1 day', now()
+        FROM generate_series('2026-01-01'::timestamptz, '2026-03-31', '1 day') AS day
         """)
       _ = try await pool.query(
         """
@@ -96,6 +96,7 @@ import Text
       try await harness.account("ben", buys: ScreenTime.family)
       try harness.sell(ScreenTime.individual, at: 8_490, "EUR")
       try await harness.account("cid", buys: ScreenTime.individual)
+      try harness.becomes("02-11")
       try await harness.countWhatIsDue()
       let figures = harness.service.numbers.figures
       let calendar = try #require(try await figures.calendar(.month))
