@@ -35,6 +35,7 @@ let package = Package(
     .package(url: "https://github.com/apple/swift-argument-parser.git", exact: "1.8.2"),
     .package(url: "https://github.com/apple/swift-collections.git", exact: "1.6.0"),
     .package(url: "https://github.com/apple/swift-metrics.git", exact: "2.13.0"),
+    .package(url: "https://github.com/hummingbird-project/swift-mustache.git", exact: "2.1.1"),
   ],
   targets: [
     // System libraries. Swift's module of the C library leaves out epoll and eventfd.
@@ -105,6 +106,9 @@ let package = Package(
     // docs/openapi.yaml, compiled in.
     .target(
       name: "APIDescription", resources: [.embedInCode("openapi.yaml")], swiftSettings: swiftSettings),
+
+    // Charts as inline SVG.
+    .target(name: "Charts", swiftSettings: swiftSettings),
 
     // Text for people: lines of a terminal, characters that a terminal does not show, times.
     .target(name: "Text", dependencies: ["HTTP"], swiftSettings: swiftSettings),
@@ -230,11 +234,23 @@ let package = Package(
         .product(name: "Logging", package: "swift-log"),
       ],
       swiftSettings: swiftSettings),
+    // The pages for people. Templates, style and script are files, compiled in.
+    .target(
+      name: "Console",
+      dependencies: [
+        "Actions", "AppStore", "Charts", "Configuration", "Customers", "Deliveries", "HTTP", "Identifiers",
+        "JSON", "Ledger", "Numbers", "Postgres", "Requests", "Subscriptions", "Support", "Text", "Work",
+        .product(name: "Crypto", package: "swift-crypto"),
+        .product(name: "HTTPTypes", package: "swift-http-types"),
+        .product(name: "Logging", package: "swift-log"),
+        .product(name: "Mustache", package: "swift-mustache"),
+      ],
+      resources: [.embedInCode("Templates"), .embedInCode("Static")], swiftSettings: swiftSettings),
     .target(
       name: "ReceiptService",
       dependencies: [
-        "APIDescription", "CBuildInfo", "Identifiers", "Platform", "Sockets", "JSON", "HTTP", "Postgres",
-        "Curl",
+        "APIDescription", "CBuildInfo", "Console", "Identifiers", "Platform", "Sockets", "JSON", "HTTP",
+        "Postgres", "Curl",
         "Actions", "Adoption", "AppStore", "Authentication", "Configuration", "Customers", "Deliveries",
         "Ledger",
         "Numbers", "Proofs", "Requests", "Subscriptions", "Support",
@@ -340,6 +356,7 @@ let package = Package(
         .product(name: "Logging", package: "swift-log"),
       ],
       exclude: ["Python"], swiftSettings: swiftSettings),
+    .testTarget(name: "ChartsTests", dependencies: ["Charts", "Platform"], swiftSettings: swiftSettings),
     .testTarget(name: "TextTests", dependencies: ["Text"], swiftSettings: swiftSettings),
     .testTarget(
       name: "WorkTests", dependencies: ["Postgres", "TestDatabase", "Work"], swiftSettings: swiftSettings),

@@ -113,7 +113,8 @@ package struct People: Sendable {
         return RemovedPerson(person: try Person(known), isChanged: false)
       }
       _ = try await connection.pipeline([
-        PersonRows.deleteToken(of: person), record("people-remove", person, by: author),
+        PersonRows.deleteToken(of: person), SessionRows.end(of: person),
+        record("people-remove", person, by: author),
       ])
       return RemovedPerson(person: person, isChanged: true)
     }

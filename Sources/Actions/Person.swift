@@ -11,14 +11,16 @@ package struct Person: Hashable, Sendable {
   /// The name in every record.
   package let name: String
   package let role: SupportRole
-  let createdAt: Date
+  /// When the person was added.
+  package let createdAt: Date
   /// The name of the actor who added the person.
-  let createdBy: String
+  package let createdBy: String
   /// When the token was last used, to the hour.
-  let lastUsedAt: Date?
+  package let lastUsedAt: Date?
   /// When the person was removed; `nil` while the person can sign in.
-  let removedAt: Date?
-  let removedBy: String?
+  package let removedAt: Date?
+  /// The name of the actor who removed the person.
+  package let removedBy: String?
 
   init(_ row: Row) throws {
     id = try row.decode("id")
@@ -82,7 +84,8 @@ package struct RemovedPerson: Encodable, Sendable, CustomStringConvertible {
 
 /// The people, those who can sign in first.
 package struct PeopleList: Encodable, Sendable, CustomStringConvertible {
-  let people: [Person]
+  /// The people.
+  package let people: [Person]
 
   /// A paragraph for each person.
   package var description: String {
@@ -105,7 +108,7 @@ package struct PeopleList: Encodable, Sendable, CustomStringConvertible {
 
 /// Statements on the tables `people` and `people_tokens`.
 enum PersonRows {
-  private static let columns: StaticString =
+  static let columns: StaticString =
     "id, name, role, created_at, created_by, last_used_at, removed_at, removed_by"
 
   /// The person with a token. It sets `last_used_at`, at most once an hour, so that most requests write nothing.

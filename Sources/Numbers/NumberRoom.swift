@@ -15,6 +15,8 @@ package struct NumberRoom: Room {
   package let events: EventIntake
   /// The views for support.
   package let route: NumbersRoute
+  /// The figures of the console's pages.
+  package let figures: BusinessFigures
   package let counter: KPICounter
   let kpiJob: KPIJob
 
@@ -29,6 +31,7 @@ package struct NumberRoom: Room {
       apps: AppOfRequest(catalog: catalog), authenticator: authenticator, charges: charges,
       traffic: traffic, clock: clock, metrics: metrics)
     route = NumbersRoute(catalog: catalog, pool: pool, clock: clock)
+    figures = BusinessFigures(pool: pool, clock: clock)
     counter = KPICounter(catalog: catalog, pool: pool, clock: clock)
     kpiJob = KPIJob(counter: counter)
   }

@@ -23,6 +23,8 @@ public struct Problem: Error, Sendable, Hashable {
   public var loggedDetail: String?
   /// Further fields of the request log's line; clients do not get them.
   public var logFields: [String: String] = [:]
+  /// The HTML page that a browser gets in place of the document.
+  public var page: [UInt8]?
 
   /// A problem from its parts.
   ///
@@ -179,6 +181,12 @@ extension Problem {
 extension Response {
   /// A problem as `application/problem+json`.
   init(_ problem: Problem, requestID: RequestID) {
+    if let page = problem.page {
+      var headers = problem.headers
+      headers[.contentType] = "text/html; charset=utf-8"
+      self.init(status: problem.status, headers: headers, body: page)
+      return
+    }
     let document = ProblemDocument(
       title: problem.title, status: problem.status.code, detail: problem.detail,
       code: problem.code.rawValue, error: problem.message, requestID: requestID.description)

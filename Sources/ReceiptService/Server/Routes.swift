@@ -1,4 +1,5 @@
 import APIDescription
+import Console
 import Crypto
 import Customers
 import Deliveries
@@ -45,7 +46,21 @@ extension Service {
     addMetricsRoute(to: &router)
     router.on(.get, "/readyz", readiness.respond(to:))
     if supportToken != nil { router.group([mapDatabaseErrors], routes: addSupportRoutes(to:)) }
+    let console = console
+    console.addRoutes(to: &router)
+    console.addImmediateRoutes(to: &router)
     return router
+  }
+
+  /// The pages for people.
+  private var console: Console {
+    Console(
+      Console.Parts(
+        catalog: catalog, pool: pool, desk: support, people: people, figures: numbers.figures,
+        traffic: traffic, clock: clock, logger: logger,
+        bound: { operation, page in
+          try await self.sharedResources.supportPlaces.run(operation, page)
+        }))
   }
 
   /// Keeps a refusal for support, and adds to its log line what the request names.

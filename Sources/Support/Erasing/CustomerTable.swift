@@ -46,7 +46,7 @@ struct CustomerTable: Sendable {
     "kpi_events_daily",
     "kpi_late_facts", "kpi_losses_daily", "log_keys", "outbox_destinations", "reconcile_positions",
     // They are of the team, not of customers.
-    "people", "people_tokens",
+    "console_sessions", "people", "people_tokens",
     // It has ids of purchases, which stay.
     "reconcile_runs", "retention_positions", "schema_migrations",
   ].map(CustomerTable.init(impersonal:))

@@ -7,11 +7,11 @@ import Subscriptions
 import Text
 
 /// What an id names.
-enum FoundKind: String, Sendable {
+package enum FoundKind: String, Sendable {
   case user, device, childDevice, transaction, order, request, email
 
   /// The kind in words.
-  var words: String {
+  package var words: String {
     switch self {
     case .user: "user"
     case .device: "device"
@@ -27,7 +27,7 @@ enum FoundKind: String, Sendable {
 /// The result of a search for an id.
 package struct FindResult: Sendable {
   /// The kinds of answers.
-  enum Outcome: String, Sendable {
+  package enum Outcome: String, Sendable {
     /// The database has the id, or the App Store told.
     case found
     /// The text has the form of an id, and nothing has it.
@@ -39,14 +39,14 @@ package struct FindResult: Sendable {
   }
 
   /// The text that was searched for.
-  let asked: String
-  let outcome: Outcome
+  package let asked: String
+  package let outcome: Outcome
   /// The id in the spelling that was found.
-  var id: String
+  package var id: String
   /// The answer in a sentence.
   package let detail: String
   /// The matches. If nothing was found, at most the refused requests that name the id.
-  var search = CustomerSearch()
+  package var search = CustomerSearch()
 
   /// Whether something has the id.
   package var isFound: Bool { outcome == .found }
@@ -126,7 +126,8 @@ extension FindResult: JSONWritable {
 }
 
 extension CustomerSearch.Match: JSONWritable {
-  func write(to json: inout JSONWriter) {
+  /// Writes one object.
+  package func write(to json: inout JSONWriter) {
     json.object { json in
       json.member("bundleID", bundleID)
       json.member("customer", customer.id)
@@ -136,15 +137,15 @@ extension CustomerSearch.Match: JSONWritable {
 }
 
 /// A transaction that an order id or a transaction id names.
-struct NamedTransaction: Sendable, Hashable {
-  var transactionID: String
+package struct NamedTransaction: Sendable, Hashable {
+  package var transactionID: String
   /// `purchase` or `renewal`.
-  var event: String
-  var productID: String
-  var purchaseDate: Date
-  var revokedAt: Date?
+  package var event: String
+  package var productID: String
+  package var purchaseDate: Date
+  package var revokedAt: Date?
   /// The price with its currency; `nil` if Apple told none.
-  var price: String?
+  package var price: String?
 
   static func select(_ transactionIDs: [String]) -> Postgres.Query {
     """
@@ -164,14 +165,15 @@ struct NamedTransaction: Sendable, Hashable {
   }
 
   /// One line.
-  var description: String {
+  package var description: String {
     "\(event) of \(productID), \(purchaseDate.rfc3339)\(price.map { ", \($0)" } ?? "")"
       + (revokedAt.map { ", refunded or revoked at \($0.rfc3339)" } ?? "")
   }
 }
 
 extension NamedTransaction: JSONWritable {
-  func write(to json: inout JSONWriter) {
+  /// Writes one object.
+  package func write(to json: inout JSONWriter) {
     json.object { json in
       json.member("event", event)
       json.member("price", price)

@@ -17,18 +17,18 @@ import Text
 ///
 /// It has ids only: neither a token nor a signed payload.
 package struct RefusedAttempt: Sendable {
-  var at: Date
+  package var at: Date
   /// The app; `nil` if the request does not tell.
   package var bundleID: String?
   /// The method and the pattern of the path.
-  var route: String
+  package var route: String
   package var userID: UUID?
   package var deviceID: String?
-  var transactionID: String?
+  package var transactionID: String?
   /// The error code.
-  var code: String
-  var requestID: String
-  var addressPrefix: String
+  package var code: String
+  package var requestID: String
+  package var addressPrefix: String
 
   /// Reads the ids that a refused request names. No signature is checked.
   package init(_ request: Request, _ problem: Problem, in apps: AppOfRequest, at instant: Date) {
@@ -245,7 +245,8 @@ package enum RefusedAttemptRows {
 }
 
 extension RefusedAttempt {
-  init(_ row: Row) throws {
+  /// Decodes a row of `refused_attempts`.
+  package init(_ row: Row) throws {
     at = try row.decode("at")
     bundleID = try row.decode("bundle_id")
     route = try row.decode("route")

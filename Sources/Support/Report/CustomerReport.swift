@@ -9,15 +9,15 @@ import Text
 /// A report for support on the customers and purchases with an id: entitlements, their reasons, and recent events.
 package struct CustomerReport: Sendable {
   /// The id that was searched for.
-  let asked: String
+  package let asked: String
   /// The result of the search.
   package let found: FindResult
   /// One element for each customer and app.
-  let customers: [ReportedCustomer]
+  package let customers: [ReportedCustomer]
   /// Purchases with that id that have no owner.
-  let unclaimed: [ReportedPurchase]
+  package let unclaimed: [ReportedPurchase]
   /// The server's clock.
-  let serverTime: Date
+  package let serverTime: Date
 
   /// Whether nothing has the id.
   package var isEmpty: Bool {
@@ -26,52 +26,52 @@ package struct CustomerReport: Sendable {
 }
 
 /// A customer of one app, in a report.
-struct ReportedCustomer: Sendable {
+package struct ReportedCustomer: Sendable {
   /// `user` or `device`.
-  var kind: String
-  var customer: String
-  var bundleID: String
-  var app: String
+  package var kind: String
+  package var customer: String
+  package var bundleID: String
+  package var app: String
   /// The entitlements that the customer's client gets now.
-  var entitlements: EntitlementsResponse
+  package var entitlements: EntitlementsResponse
   /// When access ends if nothing new arrives, as in `support_customers.access_until`; `null` for no access or no end.
-  var accessUntil: Date?
+  package var accessUntil: Date?
   /// The reason for the entitlements, in a sentence.
-  var because: String
+  package var because: String
   /// When a valid access token of the user came; `nil` for a device, or if none came in 395 days.
-  var seen: SeenTimes?
-  var purchases: [ReportedPurchase]
+  package var seen: SeenTimes?
+  package var purchases: [ReportedPurchase]
   /// Purchases that run beside another one that opens as much.
-  var doublePurchases: [DoublePurchase]
-  var grants: [ReportedGrant]
-  var trial: ReportedTrial?
+  package var doublePurchases: [DoublePurchase]
+  package var grants: [ReportedGrant]
+  package var trial: ReportedTrial?
   /// Since when free access is on; `null` if it is off.
-  var freeAccessSince: Date?
+  package var freeAccessSince: Date?
   /// The first children's devices, in the order of pairing.
-  var children: [ReportedChild]
+  package var children: [ReportedChild]
   /// How many more there are.
-  var childrenHidden: Int
+  package var childrenHidden: Int
   /// The last refused requests that named the customer, oldest first.
-  var refusedAttempts: [RefusedAttempt]
+  package var refusedAttempts: [RefusedAttempt]
   /// The last events but refused requests, oldest first.
-  var events: [TimelineEvent]
+  package var events: [TimelineEvent]
   /// How many earlier events there are.
-  var eventsHidden: Int
+  package var eventsHidden: Int
 }
 
 /// A grant, in a report.
-struct ReportedGrant: Sendable {
-  var grant: String
-  var tier: String
-  var startsAt: Date
-  var endsAt: Date?
-  var grantedBy: String
-  var reason: String
-  var revokedAt: Date?
-  var revokedBy: String?
-  var isOpen: Bool
+package struct ReportedGrant: Sendable {
+  package var grant: String
+  package var tier: String
+  package var startsAt: Date
+  package var endsAt: Date?
+  package var grantedBy: String
+  package var reason: String
+  package var revokedAt: Date?
+  package var revokedBy: String?
+  package var isOpen: Bool
   /// Why an open grant is not counted; `null` if it is counted or has ended.
-  var note: String?
+  package var note: String?
 }
 
 extension ReportedGrant {
@@ -91,13 +91,13 @@ extension ReportedGrant {
 }
 
 /// The app's own trial, in a report.
-struct ReportedTrial: Sendable {
-  var startedAt: Date
+package struct ReportedTrial: Sendable {
+  package var startedAt: Date
   /// `null` while free access is on: the trial is suspended.
-  var endsAt: Date?
-  var isRunning: Bool
+  package var endsAt: Date?
+  package var isRunning: Bool
   /// Why it is not counted; `null` if it is.
-  var note: String?
+  package var note: String?
 }
 
 extension ReportedTrial {
@@ -113,14 +113,14 @@ extension ReportedTrial {
 }
 
 /// A child's device that is paired with a customer's device, in a report.
-struct ReportedChild: Sendable {
-  var childDeviceID: String
-  var name: String?
-  var pairedAt: Date
+package struct ReportedChild: Sendable {
+  package var childDeviceID: String
+  package var name: String?
+  package var pairedAt: Date
   /// `active`, or `paused` beyond the limit.
-  var status: String
+  package var status: String
   /// Why it is paused; `null` if it is active.
-  var pausedBecause: String?
+  package var pausedBecause: String?
 }
 
 extension [ReportedChild] {
@@ -208,7 +208,7 @@ extension ReportedCustomer {
   }
 
   /// Whether the feature `prioritySupport` is on.
-  private var hasPrioritySupport: Bool {
+  package var hasPrioritySupport: Bool {
     switch entitlements.features["prioritySupport"] {
     case .flag(let isOn): isOn
     case .word(let word): word == "allowed"
@@ -255,7 +255,8 @@ extension CustomerReport: JSONWritable {
 }
 
 extension ReportedCustomer: JSONWritable {
-  func write(to json: inout JSONWriter) {
+  /// Writes one object.
+  package func write(to json: inout JSONWriter) {
     json.object { json in
       json.member("accessUntil", accessUntil)
       json.member("app", app)
@@ -281,7 +282,8 @@ extension ReportedCustomer: JSONWritable {
 }
 
 extension ReportedGrant: JSONWritable {
-  func write(to json: inout JSONWriter) {
+  /// Writes one object.
+  package func write(to json: inout JSONWriter) {
     json.object { json in
       json.member("endsAt", endsAt)
       json.member("grant", grant)
@@ -298,7 +300,8 @@ extension ReportedGrant: JSONWritable {
 }
 
 extension ReportedTrial: JSONWritable {
-  func write(to json: inout JSONWriter) {
+  /// Writes one object.
+  package func write(to json: inout JSONWriter) {
     json.object { json in
       json.member("endsAt", endsAt)
       json.member("isRunning", isRunning)
@@ -309,7 +312,8 @@ extension ReportedTrial: JSONWritable {
 }
 
 extension ReportedChild: JSONWritable {
-  func write(to json: inout JSONWriter) {
+  /// Writes one object.
+  package func write(to json: inout JSONWriter) {
     json.object { json in
       json.member("childDeviceID", childDeviceID)
       json.member("name", name)

@@ -8,11 +8,11 @@ import Postgres
 import Subscriptions
 
 /// Finds the customers and purchases that have an id in the database.
-struct CustomerSearch: Sendable {
+package struct CustomerSearch: Sendable {
   /// A customer of one app.
-  struct Match: Hashable, Sendable {
-    var customer: Customer
-    var bundleID: String
+  package struct Match: Hashable, Sendable {
+    package var customer: Customer
+    package var bundleID: String
 
     init(_ customer: Customer, of bundleID: String) {
       self.customer = customer
@@ -27,30 +27,30 @@ struct CustomerSearch: Sendable {
   }
 
   /// The customers, sorted by app and id.
-  private(set) var customers: [Match] = []
+  package private(set) var customers: [Match] = []
   /// The customers with a paired device of that id, the earliest pairings first, at most ``maximumParents``. They are among
   /// ``customers`` where the id is no customer's own. Any client can pair any id, so they are not reported beside the customer.
-  private(set) var parents: [Match] = []
+  package private(set) var parents: [Match] = []
   /// The number of further pairings.
-  private(set) var parentsHidden = 0
+  package private(set) var parentsHidden = 0
   /// Devices of the id that are not among ``customers`` where it leads to others: a paired device, and one of which receiptd has
   /// a trace alone, such as its secret or a place that it lost. Any paired device may have a secret, so support sees its parent.
   private var unlisted: [Match] = []
   /// The apps that nothing names but the user's row in a table to which they write, or the sign-up, which is of all apps.
-  private(set) var profileApps: Set<String> = []
+  package private(set) var profileApps: Set<String> = []
   /// The original transaction ids of purchases with that id, with or without an owner.
-  private(set) var purchases: [String] = []
+  package private(set) var purchases: [String] = []
   /// The transactions with that id, or of that order.
-  private(set) var transactions: [NamedTransaction] = []
+  package private(set) var transactions: [NamedTransaction] = []
   /// The refused requests with that id, if it is a request's id.
-  private(set) var refusals: [RefusedAttempt] = []
+  package private(set) var refusals: [RefusedAttempt] = []
   /// What the id names.
-  private(set) var kinds: Set<FoundKind> = []
+  package private(set) var kinds: Set<FoundKind> = []
   /// Whether the id is a user's of whom no purchase, grant, trial or action of support is recorded: the sign-up, a valid access
   /// token, an event or the app's own table names the user.
-  private(set) var isKnownOnly = false
+  package private(set) var isKnownOnly = false
   /// Whether the id is of a sign-up that no record names.
-  private(set) var isSignUpAlone = false
+  package private(set) var isSignUpAlone = false
 
   var isEmpty: Bool { customers.isEmpty && purchases.isEmpty && refusals.isEmpty }
 

@@ -6,9 +6,9 @@ import Subscriptions
 import Text
 
 /// A running purchase that opens nothing beyond another running one: the customer pays twice.
-struct DoublePurchase: Sendable {
+package struct DoublePurchase: Sendable {
   /// Why two purchases run.
-  enum Cause: String, Sendable {
+  package enum Cause: String, Sendable {
     /// Two Apple Accounts of the customer pay.
     case twoAppleAccounts
     /// One Apple Account, or accounts that Apple did not tell, pay for two products.
@@ -20,25 +20,25 @@ struct DoublePurchase: Sendable {
   }
 
   /// One of the two purchases.
-  struct Side: Sendable {
-    var originalTransactionID: String
-    var productID: String
+  package struct Side: Sendable {
+    package var originalTransactionID: String
+    package var productID: String
     /// As in ``ReportedPurchase/appleAccount``.
-    var appleAccount: String?
+    package var appleAccount: String?
     /// The customer that has it, if that is not the customer of the report.
-    var otherCustomer: String?
+    package var otherCustomer: String?
   }
 
-  var cause: Cause
+  package var cause: Cause
   /// The purchase that opens as much or more.
-  var keep: Side
+  package var keep: Side
   /// The purchase that the customer can do without.
-  var spare: Side
+  package var spare: Side
   /// Whether the App Store will charge for ``spare`` again.
-  var spareRenews: Bool
+  package var spareRenews: Bool
 
   /// What support tells the customer.
-  var advice: String {
+  package var advice: String {
     let account = spare.appleAccount.map { "the Apple Account \($0)" } ?? "the Apple Account"
     let renewal = spareRenews ? " and turns off its renewal in the settings of that account" : ""
     let caution: String =
@@ -170,7 +170,8 @@ extension TransactionFact {
 }
 
 extension DoublePurchase: JSONWritable {
-  func write(to json: inout JSONWriter) {
+  /// Writes one object.
+  package func write(to json: inout JSONWriter) {
     json.object { json in
       json.member("advice", advice)
       json.member("cause", cause.rawValue)
@@ -182,7 +183,8 @@ extension DoublePurchase: JSONWritable {
 }
 
 extension DoublePurchase.Side: JSONWritable {
-  func write(to json: inout JSONWriter) {
+  /// Writes one object.
+  package func write(to json: inout JSONWriter) {
     json.object { json in
       json.member("appleAccount", appleAccount)
       json.member("originalTransactionID", originalTransactionID)

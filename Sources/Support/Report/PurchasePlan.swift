@@ -5,31 +5,31 @@ import Postgres
 import Subscriptions
 
 /// What a purchase costs and how it goes on, from `support_subscriptions`.
-struct PurchasePlan: Sendable {
-  var firstPurchaseDate: Date?
-  var price: Money?
-  var storefront: String?
-  var offer: String?
+package struct PurchasePlan: Sendable {
+  package var firstPurchaseDate: Date?
+  package var price: Money?
+  package var storefront: String?
+  package var offer: String?
   /// The product to which it changes at the next renewal.
-  var pendingProductID: String?
-  var renewalPrice: Money?
-  var renewalOffer: String?
+  package var pendingProductID: String?
+  package var renewalPrice: Money?
+  package var renewalOffer: String?
   /// `pending` or `accepted`.
-  var priceIncrease: String?
+  package var priceIncrease: String?
   /// Why it ended or will end.
-  var endReason: String?
+  package var endReason: String?
   /// What was paid, by currency, minus refunds.
-  var totalPaid: [Money] = []
+  package var totalPaid: [Money] = []
   /// When Apple last signed a fact about it.
-  var confirmedAt: Date?
+  package var confirmedAt: Date?
   /// When access by it ends or ended, with Apple's billing grace and the app's own grace, as in the timeline's `access ended`.
-  var accessEndsAt: Date?
+  package var accessEndsAt: Date?
   /// The date of the old proof that told of it first; `nil` for none. See ``OldProofs``.
-  var oldProofSignedAt: Date?
+  package var oldProofSignedAt: Date?
   /// When the App Store answered about that proof; `nil` if it has not.
-  var oldProofAskedAt: Date?
+  package var oldProofAskedAt: Date?
   /// When the App Store answered that it does not know the purchase; `nil` if it knows it.
-  var oldProofUnknownAt: Date?
+  package var oldProofUnknownAt: Date?
 }
 
 extension PurchasePlan {
@@ -70,11 +70,11 @@ extension PurchasePlan {
 }
 
 /// An amount in a currency, as a decimal text: a binary fraction could not be added up.
-struct Money: Sendable, Hashable, CustomStringConvertible {
+package struct Money: Sendable, Hashable, CustomStringConvertible {
   /// In the currency's unit, such as `4.99`.
-  var amount: String
+  package var amount: String
   /// ISO 4217.
-  var currency: String
+  package var currency: String
 
   /// - Returns: `nil` if either is unknown.
   init?(_ amount: String?, _ currency: String?) {
@@ -83,11 +83,12 @@ struct Money: Sendable, Hashable, CustomStringConvertible {
     self.currency = currency
   }
 
-  var description: String { "\(amount) \(currency)" }
+  package var description: String { "\(amount) \(currency)" }
 }
 
 extension Money: JSONWritable {
-  func write(to json: inout JSONWriter) {
+  /// Writes one object.
+  package func write(to json: inout JSONWriter) {
     json.object { json in
       json.member("amount", amount)
       json.member("currency", currency)

@@ -6,46 +6,46 @@ import Subscriptions
 import Text
 
 /// A subscription or a non-consumable purchase, in a report.
-struct ReportedPurchase: Sendable {
-  var originalTransactionID: String
-  var transactionID: String
-  var bundleID: String
-  var productID: String
-  var tier: String?
-  var status: String
-  var storeStatus: String
+package struct ReportedPurchase: Sendable {
+  package var originalTransactionID: String
+  package var transactionID: String
+  package var bundleID: String
+  package var productID: String
+  package var tier: String?
+  package var status: String
+  package var storeStatus: String
   /// The product of a period that is charged already and begins at `purchaseDate`; nil if the period runs.
-  var upcomingProductID: String?
+  package var upcomingProductID: String?
   /// The start of the current period.
-  var purchaseDate: Date
-  var expiryDate: Date?
-  var gracePeriodExpiryDate: Date?
+  package var purchaseDate: Date
+  package var expiryDate: Date?
+  package var gracePeriodExpiryDate: Date?
   /// When Apple stops to charge again after a failed charge; nil if it is not trying.
-  var chargeRetriesUntil: Date?
-  var revokedAt: Date?
-  var environment: String
-  var ownership: String
+  package var chargeRetriesUntil: Date?
+  package var revokedAt: Date?
+  package var environment: String
+  package var ownership: String
   /// The end of the number of the Apple Account (`appTransactionId`) that has it; nil if Apple signed none.
-  var appleAccount: String?
-  var willRenew: Bool
-  var renewsAs: String?
+  package var appleAccount: String?
+  package var willRenew: Bool
+  package var renewsAs: String?
   /// Prices and the next period.
-  var plan: PurchasePlan
+  package var plan: PurchasePlan
   /// Whether the App Store can be asked about it: the app has a key.
-  var hasStoreKey: Bool
+  package var hasStoreKey: Bool
   /// Why the owner owns it: the column `subscriptions.owned_because`.
-  var ownedBecause: String?
+  package var ownedBecause: String?
   /// The customer that support took it from.
-  var takenFrom: String?
+  package var takenFrom: String?
   /// When the customer that owned it was erased.
-  var erasedAt: Date?
+  package var erasedAt: Date?
   /// The devices that share it, the one that has had it for the longest time first; empty if one device has it.
-  var devices: [ReportedHolder]
+  package var devices: [ReportedHolder]
   /// The App Store's questions about refunds of it, the open ones first.
-  var refundRequests: [ReportedRefundRequest]
-  var opensSomething: Bool
+  package var refundRequests: [ReportedRefundRequest]
+  package var opensSomething: Bool
   /// Why it is not counted; `null` if it is.
-  var note: String?
+  package var note: String?
 }
 
 extension ReportedPurchase {
@@ -94,10 +94,10 @@ extension ReportedPurchase {
 }
 
 /// A device that has a purchase, in a report.
-struct ReportedHolder: Sendable {
-  var deviceID: String
+package struct ReportedHolder: Sendable {
+  package var deviceID: String
   /// When it got the purchase.
-  var since: Date
+  package var since: Date
 }
 
 extension ReportedPurchase {
@@ -139,7 +139,7 @@ extension ReportedPurchase {
   }
 
   /// What is known of a purchase of which an old proof told first: a refund before receiptd may be missing.
-  var oldProof: String? {
+  package var oldProof: String? {
     guard let signedAt = plan.oldProofSignedAt else { return nil }
     if let unknownAt = plan.oldProofUnknownAt {
       return "first known by a proof of \(signedAt.rfc3339); "
@@ -155,7 +155,7 @@ extension ReportedPurchase {
       : "\(known) was not asked whether it was refunded since, because the app has no key"
   }
 
-  private var bought: String {
+  var bought: String {
     if let upcomingProductID {
       return "next period charged ahead: \(upcomingProductID) from \(purchaseDate.rfc3339)"
     }
@@ -165,7 +165,7 @@ extension ReportedPurchase {
     return "bought \(first.rfc3339), current period since \(purchaseDate.rfc3339)"
   }
 
-  private var cost: String? {
+  var cost: String? {
     let parts = [
       plan.price.map { "price \(upcomingProductID == nil ? "" : "of the next period ")\($0)" }, plan.offer,
       plan.storefront.map { "storefront \($0)" },
@@ -182,7 +182,7 @@ extension ReportedPurchase {
     return "paid in total: \(sums.isEmpty ? "nothing" : sums)"
   }
 
-  private var end: String {
+  var end: String {
     if let revokedAt { return "refunded or revoked at \(revokedAt.rfc3339)" }
     guard let expiryDate else { return "does not expire" }
     let reason = plan.endReason.map { " (\($0))" } ?? ""
@@ -213,7 +213,8 @@ extension ReportedPurchase {
 }
 
 extension ReportedPurchase: JSONWritable {
-  func write(to json: inout JSONWriter) {
+  /// Writes one object.
+  package func write(to json: inout JSONWriter) {
     json.object { json in
       json.member("accessEndsAt", plan.accessEndsAt)
       json.member("appleAccount", appleAccount)
@@ -258,7 +259,8 @@ extension ReportedPurchase: JSONWritable {
 }
 
 extension ReportedHolder: JSONWritable {
-  func write(to json: inout JSONWriter) {
+  /// Writes one object.
+  package func write(to json: inout JSONWriter) {
     json.object { json in
       json.member("deviceID", deviceID)
       json.member("since", since)

@@ -11,29 +11,29 @@ import Subscriptions
 import Text
 
 /// A question of the App Store about a refund (`CONSUMPTION_REQUEST`), in a report.
-struct ReportedRefundRequest: Sendable {
+package struct ReportedRefundRequest: Sendable {
   /// The transaction whose refund the customer requests.
-  var transactionID: String
+  package var transactionID: String
   /// The customer's reason, in Apple's words.
-  var reason: String?
-  var askedAt: Date
+  package var reason: String?
+  package var askedAt: Date
   /// After this the App Store takes no answer.
-  var deadline: Date
+  package var deadline: Date
   /// `nil` while it waits.
-  var outcome: StoreCallOutcome?
+  package var outcome: StoreCallOutcome?
   /// When it was sent, or when it was decided that nothing is sent; `nil` while it waits.
-  var settledAt: Date?
+  package var settledAt: Date?
   /// Whether the customer consents now.
-  var hasConsent: Bool
+  package var hasConsent: Bool
   /// Why it waits, or why nothing was sent; `nil` for an answer that was sent.
-  var because: String?
+  package var because: String?
   /// What was sent, or what would be sent now; `nil` if nothing is sent.
-  var answer: String?
+  package var answer: String?
   /// The person whose preference the answer follows; `nil` for the app's policy.
-  var preferredBy: String?
+  package var preferredBy: String?
 
   /// `waiting`, or the value of ``outcome``.
-  var state: String { outcome?.rawValue ?? "waiting" }
+  package var state: String { outcome?.rawValue ?? "waiting" }
 }
 
 extension ReportedRefundRequest {
@@ -105,7 +105,8 @@ extension ReportedRefundRequest {
 }
 
 extension ReportedRefundRequest: JSONWritable {
-  func write(to json: inout JSONWriter) {
+  /// Writes one object.
+  package func write(to json: inout JSONWriter) {
     json.object { json in
       json.member("answer", answer)
       json.member("askedAt", askedAt)

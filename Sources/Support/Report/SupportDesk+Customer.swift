@@ -173,12 +173,12 @@ private enum TimelineRows {
 }
 
 /// A row of the view `support_timeline`.
-struct TimelineEvent: Sendable {
-  var at: Date
-  var event: String
-  var what: String
-  var reference: String
-  var source: String
+package struct TimelineEvent: Sendable {
+  package var at: Date
+  package var event: String
+  package var what: String
+  package var reference: String
+  package var source: String
 
   init(_ row: Row) throws {
     at = try row.decode("at")
@@ -190,7 +190,8 @@ struct TimelineEvent: Sendable {
 }
 
 extension TimelineEvent: JSONWritable {
-  func write(to json: inout JSONWriter) {
+  /// Writes one object.
+  package func write(to json: inout JSONWriter) {
     json.object { json in
       json.member("at", at)
       json.member("event", event)

@@ -39,9 +39,9 @@ struct ServeCommand: AsyncParsableCommand {
     var clientConfiguration = HTTPServerConfiguration(host: settings.host, port: settings.port)
     clientConfiguration.trustedProxies = settings.trustedProxies
     let clients = server("clients", clientConfiguration, service.clientRouter, service, logger)
-    let operators = server(
-      "operators", HTTPServerConfiguration(host: settings.adminHost, port: settings.adminPort),
-      service.adminRouter, service, logger)
+    var adminConfiguration = HTTPServerConfiguration(host: settings.adminHost, port: settings.adminPort)
+    adminConfiguration.trustedProxies = settings.trustedProxies
+    let operators = server("operators", adminConfiguration, service.adminRouter, service, logger)
     try Startup.listen(operators, "ADMIN_HOST and ADMIN_PORT", logger)
     try Startup.listen(clients, "HOST and PORT", logger)
     logger.info("uses the configuration", metadata: ["digest": "\(service.configurationDigest)"])

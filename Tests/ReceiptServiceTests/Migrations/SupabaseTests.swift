@@ -11,7 +11,7 @@ import Testing
   private static let apps: Set = ["profiles", "user_preferences"]
   /// The tables that only the server reads.
   private static let secret: Set = [
-    "entitlement_keys", "device_secrets", "log_keys", "pairing_codes", "people_tokens",
+    "console_sessions", "entitlement_keys", "device_secrets", "log_keys", "pairing_codes", "people_tokens",
   ]
   /// The tables of which only the server reads some columns; `RoleRightsTests` checks each column.
   private static let partlySecret: Set = ["notifications", "jws_headers"]

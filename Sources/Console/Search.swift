@@ -1,0 +1,176 @@
+import Actions
+import Customers
+import Foundation
+import HTTP
+import Postgres
+import Subscriptions
+import Support
+
+extension Console {
+  /// *Search*: what an id, an order or an address leads to; below it what came last.
+  static func search(_ parts: Parts) -> ConsoleScreen {
+    ConsoleScreen(
+      entry: "Search", path: "/console/search", operation: .find,
+      pages: [
+        ConsolePage(path: "/console/search", operation: .find) { request in
+          try await SearchPage(parts: parts).answer(request)
+        }
+      ],
+      templates: ["search": PackageResources.search_mustache])
+  }
+
+  /// The path of a customer's page.
+  /// - Parameter id: anything that a search finds.
+  static func customerPath(_ id: String) -> String { "/console/customer/" + id.percentEncoded }
+}
+
+private struct SearchPage: Sendable {
+  let parts: Console.Parts
+
+  /// The rows of each list of what came last.
+  private static let latest = 12
+
+  func answer(_ request: ConsoleRequest) async throws -> ConsoleAnswer {
+    // Outer white space counts if an id has it.
+    let text = request.query["q"] ?? ""
+    var content = SearchContent()
+    if !text.isEmpty {
+      let found = try await parts.desk.find(text, by: request.actor)
+      let hits =
+        found.search.customers.count + (found.search.customers.isEmpty ? found.search.purchases.count : 0)
+      if found.isFound, hits == 1, found.search.refusals.isEmpty {
+        return .redirect(Console.customerPath(text))
+      }
+      content.result = SearchContent.Result(found, asked: text, from: request.instant)
+    } else {
+      let (notifications, refusals) = (
+        LatestRows.notifications(Self.latest), LatestRows.refusals(Self.latest)
+      )
+      let answers = try await parts.pool.withConnection { connection in
+        try await connection.pipeline([notifications, refusals])
+      }
+      content.latest = SearchContent.Latest(
+        notifications: try answers[0].map { try SearchContent.Notification($0, from: request.instant) },
+        refusals: try answers[1].map { try RefusedAttempt($0) }
+          .map { RefusalLine($0, from: request.instant) })
+    }
+    return .page(
+      ConsoleContent(
+        title: text.isEmpty ? "Search" : "Search: \(text)", template: "search", content: content,
+        search: text, refreshes: text.isEmpty))
+  }
+}
+
+private struct SearchContent: Sendable {
+  var result: Result?
+  var latest: Latest?
+
+  struct Latest: Sendable {
+    let notifications: [Notification]
+    let refusals: [RefusalLine]
+  }
+
+  struct Result: Sendable {
+    let outcome: String
+    let isFound: Bool
+    let detail: String
+    let hits: [Hit]
+    let refusals: [RefusalLine]
+    let hasRefusals: Bool
+
+    init(_ found: FindResult, asked: String, from now: Date) {
+      isFound = found.isFound
+      outcome =
+        switch found.outcome {
+        case .found: "Found"
+        case .neverSeen: "Never seen"
+        case .notAnID: "No id of these apps"
+        case .askApple: "Only Apple may know this"
+        }
+      detail = found.detail
+      var hits = found.search.customers.map { match in
+        Hit(
+          label: match.customer.id, kind: match.customer.kindWord, app: match.bundleID,
+          path: Console.customerPath(match.customer.id))
+      }
+      if found.search.customers.isEmpty {
+        hits += found.search.purchases.map {
+          Hit(label: $0, kind: "purchase", app: "", path: Console.customerPath($0))
+        }
+      }
+      self.hits = hits
+      refusals = found.search.refusals.map { RefusalLine($0, from: now) }
+      hasRefusals = !refusals.isEmpty
+    }
+  }
+
+  struct Hit: Sendable {
+    let label: String
+    let kind: String
+    let app: String
+    let path: String
+  }
+
+  struct Notification: Sendable {
+    let at: Moment
+    let type: String
+    let app: String?
+    let purchase: String?
+    let path: String?
+    let outcome: String
+
+    init(_ row: Row, from now: Date) throws {
+      at = Moment(try row.decode("received_at"), from: now)
+      let subtype: String? = try row.decode("subtype")
+      type =
+        try row.decode("type", as: String?.self).map { $0 + (subtype.map { " · \($0)" } ?? "") } ?? "unknown"
+      app = try row.decode("bundle_id")
+      purchase = try row.decode("original_transaction_id")
+      path = purchase.map(Console.customerPath)
+      outcome = try row.decode("outcome", as: String?.self) ?? "waiting"
+    }
+  }
+}
+
+/// A refused request, for the partial `refusal`.
+struct RefusalLine: Sendable {
+  let at: Moment
+  let code: String
+  let route: String
+  let app: String?
+  /// The customer that the request named, which is unproven.
+  let named: String?
+  let path: String?
+  let transaction: String?
+  let transactionPath: String?
+  let requestID: String
+
+  init(_ attempt: RefusedAttempt, from now: Date) {
+    at = Moment(attempt.at, from: now)
+    code = attempt.code
+    route = attempt.route
+    app = attempt.bundleID
+    named = attempt.userID?.uuidString.lowercased() ?? attempt.deviceID
+    path = named.map(Console.customerPath)
+    transaction = attempt.transactionID
+    transactionPath = attempt.transactionID.map(Console.customerPath)
+    requestID = attempt.requestID
+  }
+}
+
+/// What came last.
+private enum LatestRows {
+  static func notifications(_ count: Int) -> Postgres.Query {
+    """
+    SELECT received_at, type, subtype, bundle_id, original_transaction_id, outcome FROM notifications
+    ORDER BY received_at DESC LIMIT \(count)
+    """
+  }
+
+  static func refusals(_ count: Int) -> Postgres.Query {
+    """
+    SELECT at, bundle_id, route, user_id, device_id, transaction_id, code, request_id, address_prefix
+    FROM refused_attempts ORDER BY at DESC LIMIT \(count)
+    """
+  }
+}
