@@ -7,6 +7,13 @@ import HTTPTypes
 enum BrowserRules {
   static let cookie = "receiptd_console"
 
+  // All are tokens, so none is ever `accept`.
+  private static let frameOptions = HTTPField.Name("X-Frame-Options") ?? .accept
+  private static let referrerPolicy = HTTPField.Name("Referrer-Policy") ?? .accept
+  private static let openerPolicy = HTTPField.Name("Cross-Origin-Opener-Policy") ?? .accept
+  private static let fetchSite = HTTPField.Name("Sec-Fetch-Site") ?? .accept
+  private static let forwardedProto = HTTPField.Name("X-Forwarded-Proto") ?? .accept
+
   /// The header fields of every page.
   static let headers: HTTPFields = [
     .cacheControl: "no-store",
@@ -15,11 +22,11 @@ enum BrowserRules {
       "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; "
       + "base-uri 'none'; frame-ancestors 'none'",
     .xContentTypeOptions: "nosniff",
-    HTTPField.Name("X-Frame-Options")!: "DENY",
+    frameOptions: "DENY",
     // The paths have ids of customers. With `no-referrer` a form would send no Origin.
-    HTTPField.Name("Referrer-Policy")!: "same-origin",
-    HTTPField.Name("Cross-Origin-Opener-Policy")!: "same-origin",
-    HTTPField.Name("Cross-Origin-Resource-Policy")!: "same-origin",
+    referrerPolicy: "same-origin",
+    openerPolicy: "same-origin",
+    .crossOriginResourcePolicy: "same-origin",
   ]
 
   /// Refuses a write that no page of the console sent.
@@ -28,11 +35,11 @@ enum BrowserRules {
   ///
   /// - Throws: 403 `forbidden`.
   static func checkOrigin(of request: Request) throws(Problem) {
-    if let site = request.headers[HTTPField.Name("Sec-Fetch-Site")!] {
+    if let site = request.headers[fetchSite] {
       guard site == "same-origin" else { throw foreign }
       return
     }
-    guard let origin = request.headers[HTTPField.Name("Origin")!], let host = request.authority,
+    guard let origin = request.headers[.origin], let host = request.authority,
       origin == "http://\(host)" || origin == "https://\(host)"
     else { throw foreign }
   }
@@ -66,8 +73,8 @@ enum BrowserRules {
   /// Whether the browser uses TLS, by the address that it names or by the proxy's word. A wrong word costs its sender the
   /// cookie, and nothing else.
   private static func isSecure(_ request: Request) -> Bool {
-    request.headers[HTTPField.Name("Origin")!]?.hasPrefix("https://") == true
-      || request.headers[HTTPField.Name("X-Forwarded-Proto")!]?.lowercased() == "https"
+    request.headers[.origin]?.hasPrefix("https://") == true
+      || request.headers[forwardedProto]?.lowercased() == "https"
   }
 
   /// The fields of a form.
