@@ -15,8 +15,10 @@ extension Console {
         ConsolePage(path: "/console/search", operation: .find) { request in
           try await SearchPage(parts: parts).answer(request)
         }
-      ],
-      templates: ["search": PackageResources.search_mustache])
+      ] + customer(parts),
+      templates: [
+        "search": PackageResources.search_mustache, "customer": PackageResources.customer_mustache,
+      ])
   }
 
   /// The path of a customer's page.
