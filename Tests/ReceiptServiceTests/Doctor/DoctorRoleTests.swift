@@ -28,7 +28,7 @@ import Testing
     ),
     (
       "GRANT SELECT ON ALL TABLES IN SCHEMA public, receiptd TO receiptd_numbers",
-      "receiptd_numbers may read device_secrets.secret_hash"
+      "receiptd_numbers may read console_sessions.secret_hash, device_secrets.secret_hash"
     ),
     ("GRANT SELECT ON log_keys TO PUBLIC", "public may read log_keys.key"),
   ])
