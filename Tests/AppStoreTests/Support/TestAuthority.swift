@@ -80,12 +80,12 @@ struct TestAuthority {
   func sign(_ payload: some Encodable, header: Header? = nil) throws -> String {
     try sign(
       bytes: Array(JSONEncoder().encode(payload)),
-      header: Array(JSONEncoder().encode(header ?? Header(x5c: x5c))))
+      header: Array((header ?? Header(x5c: x5c)).json))
   }
 
   /// Signs any bytes.
   func sign(bytes payload: [UInt8], header: [UInt8]? = nil) throws -> String {
-    let header = try header ?? Array(JSONEncoder().encode(Header(x5c: x5c)))
+    let header = try header ?? Array(Header(x5c: x5c).json)
     let input = CompactJWS.signingInput(header: header, payload: payload)
     let signature = Array(try leafKey.signature(for: input).rawRepresentation)
     return CompactJWS.join(headerSegment: Base64.encode(header, .url), payload: payload, signature: signature)
@@ -101,6 +101,15 @@ extension CompactJWS {
 
 /// A header of a JWS.
 struct Header: Encodable {
+  /// Its bytes, the same each time: a notification and its inner parts have equal headers.
+  var json: Data {
+    get throws {
+      let encoder = JSONEncoder()
+      encoder.outputFormatting = .sortedKeys
+      return try encoder.encode(self)
+    }
+  }
+
   var alg: String? = "ES256"
   var x5c: [String]?
   var crit: [String]?
