@@ -28,11 +28,11 @@ struct ConsolePage: Sendable {
   var path: String
   /// The operation whose least role the page needs.
   var operation: SupportOperation
-  /// Answers a request of a person who has the role.
+  /// Makes the page. The console calls it only if the person's role allows `operation`.
   var respond: @Sendable (ConsoleRequest) async throws -> ConsoleAnswer
 }
 
-/// A request of a person who has signed in.
+/// A request with a valid session, and the session's person.
 struct ConsoleRequest: Sendable {
   let request: Request
   let person: Person

@@ -3,6 +3,7 @@ import AppStore
 import Configuration
 import Customers
 import Foundation
+import HTTP
 import Identifiers
 import Ledger
 import Logging
@@ -175,5 +176,28 @@ package struct DeviceSecretResetResult: Encodable, Sendable, CustomStringConvert
   /// One line.
   package var description: String {
     "\(deviceID): \(isChanged ? "the secret is reset" : "the device had no secret")"
+  }
+}
+
+/// Maps the refusals of support's actions to responses.
+/// - Throws: ``Problem``; other errors of `body`.
+package func mappingRefusals<R>(_ body: () async throws -> R) async throws -> R {
+  do {
+    return try await body()
+  } catch let refusal as SupportRefusal {
+    throw switch refusal.kind {
+    case .invalid: Problem.invalidRequest(refusal.description)
+    case .notFound: Problem.notFound(refusal.description)
+    case .alreadyDone: ServiceError.alreadyDone(refusal.description)
+    case .forbidden: ServiceError.notAllowed(refusal.description)
+    }
+  } catch let failure as ReplayFailure {
+    throw switch failure {
+    case .notKept: Problem.notFound("No notification with this UUID is kept.")
+    case .erased:
+      Problem.invalidRequest("The notification's customer was erased: there is nothing to replay.")
+    case .notVerified(let reason):
+      Problem.invalidRequest("The notification's signature is not accepted any more: \(reason)")
+    }
   }
 }
