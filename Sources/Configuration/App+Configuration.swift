@@ -312,6 +312,12 @@ private func readXcode(
     throw ConfigurationProblem(
       object.path(of: "xcode"), "has no effect without \"Xcode\" in environments; add it, or remove xcode")
   }
+  guard !environments.contains(.production) else {
+    throw ConfigurationProblem(
+      object.path(of: "environments"),
+      "has Xcode beside Production: a developer with Xcode's key could give access to any customer. Use a server and a database "
+        + "for development")
+  }
   return files
 }
 

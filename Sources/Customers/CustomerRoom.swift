@@ -1,3 +1,4 @@
+import AppStore
 import Configuration
 import CoreMetrics
 import HTTP
@@ -25,7 +26,8 @@ package struct CustomerRoom: Room {
   package init(
     catalog: AppCatalog, pool: PostgresPool, transactions: CustomerTransactions, charges: DayCharges,
     statusWriter: CustomerStatusWriter, signer: EntitlementSigner, keysAreFiles: Bool,
-    profileWriteFailures: Counter, traffic: ClientRateLimits, clock: ServiceClock, logger: Logger
+    verifier: SignedDataVerifier, profileWriteFailures: Counter, traffic: ClientRateLimits,
+    clock: ServiceClock, logger: Logger
   ) {
     let apps = AppOfRequest(catalog: catalog)
     deviceAuthenticator = DeviceAuthenticator(
@@ -46,8 +48,8 @@ package struct CustomerRoom: Room {
       apps: apps, pool: pool, authenticator: deviceAuthenticator, signer: signer, clock: clock)
     pairing = Pairing(apps: apps, pool: pool, authenticator: deviceAuthenticator, clock: clock)
     joining = Joining(
-      apps: apps, pool: pool, authenticator: deviceAuthenticator, pairing: pairing, traffic: traffic,
-      clock: clock)
+      apps: apps, pool: pool, authenticator: deviceAuthenticator, pairing: pairing, verifier: verifier,
+      traffic: traffic, clock: clock)
   }
 
   package func addRoutes(to router: inout Router) {

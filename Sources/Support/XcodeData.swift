@@ -116,7 +116,7 @@ package struct ForgottenXcodeData: Encodable, Sendable, CustomStringConvertible 
 
   /// One line.
   package var description: String {
-    "Xcode: \(purchases) purchases, \(trials) trials and \(grants) awards deleted"
+    "\(isDryRun ? "would delete" : "deleted") of Xcode: purchases \(purchases), trials \(trials), awards \(grants)"
   }
 }
 

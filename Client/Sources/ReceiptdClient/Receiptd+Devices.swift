@@ -25,7 +25,7 @@ extension Receiptd {
     return trial
   }
 
-  /// Makes a code that the parent's device shows, and a child's device sends with ``join(code:name:)`` within ten minutes.
+  /// Makes a code that the parent's device shows, and a child's device sends with ``join(code:name:appTransaction:)`` within ten minutes.
   /// - Throws: ``ReceiptdError``.
   public func pairingCode() async throws -> PairingCode {
     let response = try await proving(API.device(device(), "POST", ["pairing-codes"]))
@@ -35,6 +35,7 @@ extension Receiptd {
   private struct Join: Codable {
     var pairingCode: String
     var name: String?
+    var signedAppTransaction: String?
   }
 
   private struct Joined: Codable {
@@ -42,11 +43,18 @@ extension Receiptd {
   }
 
   /// Joins the parent's device whose code this is. From then on this device has its parent's features.
-  /// - Parameter name: the name that the parent sees, such as "Emma's iPad".
+  ///
+  /// With an app transaction, the latest that ``startTrial(appTransaction:)``, ``sync(_:appTransaction:)`` or this call was given,
+  /// no other Apple Account gets a secret for this device, and this one gets a new secret after a loss.
+  /// - Parameters:
+  ///   - name: the name that the parent sees, such as "Emma's iPad".
+  ///   - appTransaction: StoreKit's `AppTransaction.shared`, signed.
   /// - Throws: ``ReceiptdError``.
   @discardableResult
-  public func join(code: String, name: String? = nil) async throws -> Pairing {
-    let body = try API.encoder.encode(Join(pairingCode: code, name: name))
+  public func join(code: String, name: String? = nil, appTransaction: String? = nil) async throws -> Pairing {
+    keepProof(signedAppTransaction: appTransaction)
+    let body = try API.encoder.encode(
+      Join(pairingCode: code, name: name, signedAppTransaction: appTransaction ?? keptAppTransaction))
     let response = try await proving(API.device(device(), "PUT", ["parent"], body: body))
     guard let pairing = try API.read(Joined.self, from: response).pairing else {
       throw ReceiptdError.unexpected(status: response.status, "the response has no pairing")

@@ -209,6 +209,11 @@ public actor Receiptd<Features: Codable & Sendable> {
     save(proof, StoreKeys.deviceProof, in: configuration.queues)
   }
 
+  /// The latest app transaction that the app gave; `nil` for none.
+  var keptAppTransaction: String? {
+    decoded(DeviceProof.self, StoreKeys.deviceProof, in: configuration.queues)?.signedAppTransaction
+  }
+
   private func proveDevice(_ customer: Customer) async throws -> Bool {
     guard case .device = customer,
       let proof = decoded(DeviceProof.self, StoreKeys.deviceProof, in: configuration.queues)

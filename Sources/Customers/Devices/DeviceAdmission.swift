@@ -1,4 +1,5 @@
 import AppStore
+import Crypto
 import Foundation
 import HTTP
 import Postgres
@@ -66,6 +67,14 @@ package struct AccountProof: Sendable {
     self.appTransactionID = appTransactionID
     self.originalTransactionID = originalTransactionID
   }
+
+  /// SHA-256 of the environment and the `appTransactionId`; `nil` without the id.
+  var accountHash: [UInt8]? {
+    appTransactionID.map { Array(SHA256.hash(data: Data("\(environment)/\($0)".utf8))) }
+  }
+
+  /// Whether it is a real purchase.
+  var isPaid: Bool { originalTransactionID != nil && environment == StoreEnvironment.production.rawValue }
 
   /// - Returns: `nil` for an app transaction without an `appTransactionId`.
   package init?(_ signed: Signed<AppTransaction>) {

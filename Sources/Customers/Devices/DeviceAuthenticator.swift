@@ -21,7 +21,7 @@ import Work
 ///   secret yet, and must not take over the device with it.
 /// - A different secret replaces the stored one if the request has a proof of an account on record. Everything bound
 ///   since the first secret was bound with that secret.
-/// - A secret that is replaced or deleted so ends the pairings that it confirmed.
+/// - A secret that is replaced or deleted so ends the pairings that it confirmed, but those with the Apple Account of the proof.
 package struct DeviceAuthenticator: Sendable {
   let catalog: AppCatalog
   let pool: PostgresPool
@@ -114,7 +114,9 @@ package struct DeviceAuthenticator: Sendable {
         var answers = answers[...]
         try admission.check(answers.popFirst())
         if let first {
-          guard let record = answers.popFirst(), try DeviceRecord(record[0]).isEmpty else {
+          guard let record = try answers.popFirst().map({ try DeviceRecord($0[0]) }),
+            record.isEmpty || record.matchesAll
+          else {
             throw ServiceError.deviceSecretNeeded
           }
           _ = try await connection.query(
@@ -156,10 +158,12 @@ package struct DeviceAuthenticator: Sendable {
         locking: [Customer.device(device).lockName],
         [DeviceSecretRows.record(of: device, in: app, proof: proof, at: instant)]
       ) { connection, answers in
-        guard let record = answers.first, try DeviceRecord(record[0]).isEmpty else { return false }
+        guard let record = answers.first, try DeviceRecord(record[0]).isOpen(to: proof) else {
+          return false
+        }
         guard let isCharged else { throw DayChargeNeeded(most: DeviceSecretRows.notesPerDay) }
+        try await endConfirmedPairings(of: device, in: app, proof, at: instant, connection)
         _ = try await connection.query(DeviceSecretRows.delete(device, bundleID: app.bundleID, at: instant))
-        try await endConfirmedPairings(of: device, in: app, at: instant, connection)
         if isCharged { try await note("forget-device-secret", of: device, in: app, at: instant, connection) }
         return true
       }
@@ -192,11 +196,11 @@ package struct DeviceAuthenticator: Sendable {
       let record = try DeviceRecord(records[0])
       if let stored = try DeviceSecretRows.decode(secrets) {
         if secret.matches(stored) { return .stored }
-        guard proof != nil, record.isEmpty || record.matchesSome else { return .refused }
+        guard let proof, record.isOpen(to: proof) || record.matchesSome else { return .refused }
         let replaced = try await connection.query(
           DeviceSecretRows.replace(
             secret, of: device, bundleID: app.bundleID, renews: !record.isCharged, at: instant))
-        try await endConfirmedPairings(of: device, in: app, at: instant, connection)
+        try await endConfirmedPairings(of: device, in: app, proof, at: instant, connection)
         let count = try replaced.first?.decode("replacements", as: Int.self) ?? 1
         guard count <= DeviceSecretRows.notedReplacements else { return .stored }
         if record.isCharged, isCharged == nil { throw DayChargeNeeded(most: DeviceSecretRows.notesPerDay) }
@@ -222,9 +226,11 @@ package struct DeviceAuthenticator: Sendable {
 
   /// Ends the pairings that the device confirmed with its former secret: the sender of that secret may not have been the customer.
   private nonisolated(nonsending) func endConfirmedPairings(
-    of device: String, in app: App, at instant: Date, _ connection: PostgresConnection
+    of device: String, in app: App, _ proof: AccountProof, at instant: Date, _ connection: PostgresConnection
   ) async throws {
-    let ended = try await connection.query(DeviceRows.endConfirmed(of: device, bundleID: app.bundleID)).map {
+    let ended = try await connection.query(
+      DeviceRows.endConfirmed(of: device, bundleID: app.bundleID, proof: proof)
+    ).map {
       (
         parent: try $0.decode("device_id", as: String.self),
         pairedAt: try $0.decode("paired_at", as: Date.self)

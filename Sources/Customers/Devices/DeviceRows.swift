@@ -5,24 +5,26 @@ import Text
 
 /// Statements on the table `devices`: the devices that are paired to a customer's device.
 package enum DeviceRows {
-  /// - Parameter isConfirmed: whether the child joined with a code.
   static func insert(
-    _ child: String, name: String?, bundleID: String, deviceID: String, isConfirmed: Bool, at instant: Date
+    _ child: String, name: String?, bundleID: String, deviceID: String, consent: ChildConsent?,
+    at instant: Date
   ) -> Query {
     """
-    INSERT INTO devices (bundle_id, device_id, child_device_id, name, paired_at, confirmed_at)
+    INSERT INTO devices (bundle_id, device_id, child_device_id, name, paired_at, confirmed_at, child_account_hash)
     VALUES (\(bundleID), \(deviceID), \(child), \(name)::text, \(instant),
-      CASE WHEN \(isConfirmed) THEN \(instant)::timestamptz END)
+      CASE WHEN \(consent != nil) THEN \(instant)::timestamptz END, \(consent?.accountHash))
     """
   }
 
   /// - Parameter parents: the devices of the child's parent.
   static func update(
-    _ child: String, name: String?, bundleID: String, parents: [String], isConfirmed: Bool, at instant: Date
+    _ child: String, name: String?, bundleID: String, parents: [String], consent: ChildConsent?,
+    at instant: Date
   ) -> Query {
     """
     UPDATE devices SET name = coalesce(\(name)::text, name),
-      confirmed_at = coalesce(confirmed_at, CASE WHEN \(isConfirmed) THEN \(instant)::timestamptz END)
+      confirmed_at = coalesce(confirmed_at, CASE WHEN \(consent != nil) THEN \(instant)::timestamptz END),
+      child_account_hash = coalesce(\(consent?.accountHash)::bytea, child_account_hash)
     WHERE bundle_id = \(bundleID) AND device_id = ANY(\(parents)) AND child_device_id = \(child)
     """
   }
@@ -34,10 +36,11 @@ package enum DeviceRows {
     """
   }
 
-  /// Ends the pairings that a child's device confirmed (`device_id`, `paired_at`).
-  static func endConfirmed(of child: String, bundleID: String) -> Query {
+  /// Ends the pairings that a child's device confirmed (`device_id`, `paired_at`), but those with the proof's Apple Account.
+  static func endConfirmed(of child: String, bundleID: String, proof: AccountProof?) -> Query {
     """
     DELETE FROM devices WHERE bundle_id = \(bundleID) AND child_device_id = \(child) AND confirmed_at IS NOT NULL
+      AND (child_account_hash = \(proof?.accountHash)::bytea) IS NOT TRUE
     RETURNING device_id, paired_at
     """
   }
@@ -46,29 +49,57 @@ package enum DeviceRows {
   /// has access by another record keeps them.
   package static func move(from former: String, to device: String, in app: App, at instant: Date) -> Query {
     """
-    UPDATE devices AS pairing SET device_id = \(device)
+    UPDATE devices AS pairing
+    SET device_id = \(device), moved_from = NULLIF(coalesce(moved_from, \(former)), \(device))
     WHERE bundle_id = \(app.bundleID) AND device_id = \(former) AND child_device_id <> \(device)
       AND NOT EXISTS (
         SELECT FROM devices known
         WHERE known.bundle_id = \(app.bundleID) AND known.device_id = \(device)
           AND known.child_device_id = pairing.child_device_id)
-      AND NOT EXISTS (
-        SELECT FROM subscriptions
-        WHERE device_id = \(former) AND user_id IS NULL AND bundle_id = \(app.bundleID) AND is_counted
-          AND status IN ('trial', 'active', 'grace'))
-      AND NOT EXISTS (
-        SELECT FROM purchase_devices d JOIN subscriptions s USING (original_transaction_id)
-        WHERE d.device_id = \(former) AND d.bundle_id = \(app.bundleID) AND NOT d.is_barred
-          AND \(app.sharesPurchases)::boolean AND s.is_counted AND s.status IN ('trial', 'active', 'grace'))
-      AND NOT EXISTS (
-        SELECT FROM trials own JOIN trials original ON original.id = coalesce(own.continues, own.id)
-        WHERE own.bundle_id = \(app.bundleID) AND own.device_id = \(former) AND original.ends_at > \(instant))
-      AND NOT EXISTS (
-        SELECT FROM grants
-        WHERE device_id = \(former) AND bundle_id = \(app.bundleID) AND revoked_at IS NULL
-          AND starts_at <= \(instant) AND (ends_at IS NULL OR ends_at > \(instant)))
+      AND NOT \(hasAccess("\(former)", in: app, at: instant))
     """
   }
+}
+
+extension DeviceRows {
+  /// Whether a device has access by a record of its own.
+  static func hasAccess(_ device: Query, in app: App, at instant: Date) -> Query {
+    """
+    (EXISTS (
+        SELECT FROM subscriptions
+        WHERE device_id = \(device) AND user_id IS NULL AND bundle_id = \(app.bundleID) AND is_counted
+          AND status IN ('trial', 'active', 'grace'))
+      OR EXISTS (
+        SELECT FROM purchase_devices d JOIN subscriptions s USING (original_transaction_id)
+        WHERE d.device_id = \(device) AND d.bundle_id = \(app.bundleID) AND NOT d.is_barred
+          AND \(app.sharesPurchases)::boolean AND s.is_counted AND s.status IN ('trial', 'active', 'grace'))
+      OR EXISTS (
+        SELECT FROM trials own JOIN trials original ON original.id = coalesce(own.continues, own.id)
+        WHERE own.bundle_id = \(app.bundleID) AND own.device_id = \(device) AND original.ends_at > \(instant))
+      OR EXISTS (
+        SELECT FROM grants
+        WHERE device_id = \(device) AND bundle_id = \(app.bundleID) AND revoked_at IS NULL
+          AND starts_at <= \(instant) AND (ends_at IS NULL OR ends_at > \(instant))))
+    """
+  }
+
+  /// Gives a device the children back that ``move(from:to:in:at:)`` took from it, where support transfers the purchase back.
+  package static func giveBack(to device: String, from former: String, in app: App) -> Query {
+    """
+    UPDATE devices AS pairing SET device_id = \(device), moved_from = NULL
+    WHERE bundle_id = \(app.bundleID) AND device_id = \(former) AND moved_from = \(device)
+      AND NOT EXISTS (
+        SELECT FROM devices known
+        WHERE known.bundle_id = \(app.bundleID) AND known.device_id = \(device)
+          AND known.child_device_id = pairing.child_device_id)
+    """
+  }
+}
+
+/// What a child's device gave with the code of a parent.
+struct ChildConsent: Sendable {
+  /// See ``AccountProof/accountHash``; `nil` where the device showed no app transaction.
+  let accountHash: [UInt8]?
 }
 
 /// The pairings of a parent's device on a day (UTC), in `customer_event_bytes`: pairing and unpairing adds few rows of events.

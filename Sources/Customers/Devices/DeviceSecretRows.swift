@@ -140,13 +140,16 @@ package enum DeviceSecretRows {
     "coalesce(replacements_since > \(instant)::timestamptz - interval '24 hours', false)"
   }
 
-  /// A consent and the open pairing codes end with the secret that they came with.
+  /// A consent and the open pairing codes end with the secret that they came with, and so does what tells a child's account.
   package static func delete(_ device: String, bundleID: String, at instant: Date) -> Query {
     """
     WITH withdrawn AS (
       UPDATE consents SET is_given = false, changed_at = \(instant), withdrawn_at = \(instant)
       WHERE bundle_id = \(bundleID) AND customer = \(device) AND is_given),
-    ended AS (\(openCodes(of: device, bundleID)))
+    ended AS (\(openCodes(of: device, bundleID))),
+    forgotten AS (
+      UPDATE devices SET child_account_hash = NULL
+      WHERE bundle_id = \(bundleID) AND child_device_id = \(device) AND child_account_hash IS NOT NULL)
     DELETE FROM device_secrets WHERE bundle_id = \(bundleID) AND device_id = \(device)
     """
   }
@@ -156,7 +159,8 @@ package enum DeviceSecretRows {
   /// The device's trial and each of its purchases are evidence of its Apple Account, with two exceptions. A purchase that
   /// support took from another customer is no evidence, because that customer still has its signed transaction. A
   /// purchase that is not counted, such as one of the sandbox, is not on record at all. Where a device has neither a trial nor
-  /// a purchase, those that another device took from it lately are on record in their place.
+  /// a purchase, those that another device took from it lately are on record in their place, and the accounts with which it joined
+  /// its parents.
   static func record(of device: String, in app: App, proof: AccountProof?, at instant: Date) -> Query {
     """
     WITH had AS (
@@ -178,6 +182,10 @@ package enum DeviceSecretRows {
       SELECT original_transaction_id, app_transaction_id, environment FROM subscriptions
       WHERE original_transaction_id IN (\(lostPurchases(of: device, in: app, at: instant))) AND is_counted
         AND NOT EXISTS (SELECT FROM had) AND NOT EXISTS (SELECT FROM begun)
+    ), joined AS (
+      SELECT child_account_hash = \(proof?.accountHash)::bytea AS matches FROM devices
+      WHERE bundle_id = \(app.bundleID) AND child_device_id = \(device) AND child_account_hash IS NOT NULL
+        AND NOT EXISTS (SELECT FROM had) AND NOT EXISTS (SELECT FROM begun) AND NOT EXISTS (SELECT FROM lost)
     ), evidence AS (
       SELECT coalesce(environment = \(proof?.environment)::text AND (
         app_transaction_id IN (\(proof?.appTransactionID)::text, receiptd_erased_account(\(proof?.appTransactionID)))
@@ -190,10 +198,11 @@ package enum DeviceSecretRows {
         AND app_transaction_id IN (\(proof?.appTransactionID)::text, receiptd_erased_account(\(proof?.appTransactionID))),
         false)
       FROM begun
+      UNION ALL SELECT coalesce(matches, false) FROM joined
     )
-    SELECT NOT (has_some OR EXISTS (SELECT FROM lost)
+    SELECT NOT (has_some OR EXISTS (SELECT FROM lost) OR EXISTS (SELECT FROM joined)
         OR EXISTS (SELECT FROM devices WHERE bundle_id = \(app.bundleID) AND device_id = \(device))) AS is_empty,
-      NOT has_some AS is_charged, matches_some, matches_all
+      NOT has_some AS is_charged, EXISTS (SELECT FROM joined) AS is_child, matches_some, matches_all
     FROM (
       SELECT EXISTS (SELECT FROM had) OR EXISTS (SELECT FROM begun)
           OR EXISTS (SELECT FROM grants WHERE device_id = \(device) AND bundle_id = \(app.bundleID)) AS has_some,
@@ -211,20 +220,28 @@ package enum DeviceSecretRows {
 /// A device's trial and purchases in the database, compared with a proof; a row of
 /// ``DeviceSecretRows/record(of:in:proof:at:)``.
 struct DeviceRecord: Sendable {
-  /// Whether the device has no trial, purchase, grant or paired device, and lost no purchase to another device lately.
+  /// Whether the device has no trial, purchase, grant or paired device, lost no purchase to another device lately, and joined no parent
+  /// with an Apple Account.
   let isEmpty: Bool
   /// Whether the device has no trial, purchase or grant. A client may have invented it, also one that lost a purchase or has
   /// paired devices, so what its requests add to the record is charged to the app's day.
   let isCharged: Bool
-  /// Whether the proof's account is that of its trial or of one of its purchases.
+  /// Whether nothing but the Apple Account with which it joined a parent tells whose the device is.
+  let isChild: Bool
+  /// Whether the proof's account is that of its trial or of one of its purchases, or of a child.
   let matchesSome: Bool
-  /// Whether the device has a trial or a purchase, and the proof's account is that of all of them.
+  /// Whether the device has a trial or a purchase, or is a child, and the proof's account is that of all of them.
   let matchesAll: Bool
 
   init(_ row: Row) throws {
     isEmpty = try row.decode("is_empty")
     isCharged = try row.decode("is_charged")
+    isChild = try row.decode("is_child")
     matchesSome = try row.decode("matches_some")
     matchesAll = try row.decode("matches_all")
   }
+
+  /// Whether a proof of any Apple Account changes the secret. Of a child only a real purchase does: a stranger may have joined the
+  /// device before its customer, with a secret and an account of the stranger's own.
+  func isOpen(to proof: AccountProof) -> Bool { isEmpty || isChild && proof.isPaid }
 }

@@ -122,7 +122,8 @@ extension PostgresConnection {
   ) async throws -> [String: DeviceAccess] {
     var reads = Statements()
     let recordReads = AllCustomerRecordReads(devices: devices, in: &reads)
-    let parentReads = reads.add(HouseholdRows.parents(of: devices, in: app), reading: ParentPairing.init)
+    let parentReads = reads.add(
+      HouseholdRows.parents(of: devices, in: app, at: instant), reading: ParentPairing.init)
     let answers = try await answers(to: reads)
     let records = try recordReads.records(in: answers)
     let pairings = Dictionary(grouping: try answers[parentReads], by: \.child)
@@ -211,7 +212,7 @@ extension ChildState: Comparable {
   package static func < (a: ChildState, b: ChildState) -> Bool { a.order < b.order }
 }
 
-/// A pairing of a child's device; a row of ``HouseholdRows/parents(of:in:)``.
+/// A pairing of a child's device; a row of ``HouseholdRows/parents(of:in:at:)``.
 struct ParentPairing: Sendable {
   let child: String
   let parent: String
@@ -260,17 +261,22 @@ private struct PlanRow: Sendable {
 /// Statements on the table `devices` that find households.
 package enum HouseholdRows {
   /// The most parents of a child's device that are looked at: any client can name any device as its child's. Those that the child
-  /// confirmed come first.
+  /// confirmed come first, then those with access by a record.
   private static let mostParents = 8
+  /// The most pairings of a child's device among which these are found.
+  private static let mostNamings = 200
 
   /// The pairings of these children's devices, for ``ParentPairing``.
-  static func parents(of children: [String], in app: App) -> Query {
+  static func parents(of children: [String], in app: App, at instant: Date) -> Query {
     """
     SELECT child.id AS child_device_id, pairing.device_id, pairing.confirmed_at IS NOT NULL AS is_confirmed
     FROM unnest(\(children)::text[]) AS child (id) CROSS JOIN LATERAL (
-      SELECT device_id, confirmed_at FROM devices
-      WHERE bundle_id = \(app.bundleID) AND child_device_id = child.id
-      ORDER BY confirmed_at IS NULL, paired_at, id LIMIT \(mostParents)) AS pairing
+      SELECT device_id, confirmed_at FROM (
+        SELECT device_id, confirmed_at, paired_at, id FROM devices
+        WHERE bundle_id = \(app.bundleID) AND child_device_id = child.id
+        ORDER BY confirmed_at IS NULL, paired_at, id LIMIT \(mostNamings)) AS naming
+      ORDER BY confirmed_at IS NULL, NOT \(DeviceRows.hasAccess("naming.device_id", in: app, at: instant)), paired_at, id
+      LIMIT \(mostParents)) AS pairing
     """
   }
 

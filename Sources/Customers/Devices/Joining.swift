@@ -1,3 +1,5 @@
+import AppStore
+import Configuration
 import Foundation
 import HTTP
 import HTTPTypes
@@ -17,6 +19,7 @@ struct Joining: Sendable {
   let pool: PostgresPool
   let authenticator: DeviceAuthenticator
   let pairing: Pairing
+  let verifier: SignedDataVerifier
   let traffic: ClientRateLimits
   let clock: ServiceClock
 
@@ -30,6 +33,8 @@ struct Joining: Sendable {
   private struct Body: Decodable {
     var pairingCode: String
     var name: String?
+    /// By its Apple Account the device gets a new secret after a loss, and no other device does.
+    var signedAppTransaction: String?
   }
 
   private struct Answer: JSONWritable {
@@ -79,6 +84,7 @@ struct Joining: Sendable {
     let secret = try DeviceSecret(of: request)
     let body = try request.decodeJSON(Body.self)
     let name = try body.name.map(Pairing.checkName)
+    let proof = try body.signedAppTransaction.flatMap { AccountProof(try appTransaction($0, of: app)) }
     try traffic.checkGuesses(of: request)
     let instant = clock.now()
     guard let code = PairingCode(body.pairingCode),
@@ -94,7 +100,8 @@ struct Joining: Sendable {
       throw Problem.invalidRequest("The code was made on this device: enter it on the child's device.")
     }
     let isNew = try await authenticator.change(
-      child, of: app, secret: secret, firstSecret: .paid, alsoLocking: [Customer.device(parent).lockName]
+      child, of: app, secret: secret, proof: proof, firstSecret: .paid,
+      alsoLocking: [Customer.device(parent).lockName]
     ) { connection, _ in
       // Another device may have used it meanwhile.
       guard try await !connection.query(PairingCodeRows.use(code, in: app.bundleID, at: instant)).isEmpty
@@ -102,9 +109,21 @@ struct Joining: Sendable {
         throw ServiceError.invalidPairingCode
       }
       return try await pairing.add(
-        child, name: name, to: parent, of: app, isConfirmed: true, isCharged: false, at: instant, connection)
+        child, name: name, to: parent, of: app, consent: ChildConsent(accountHash: proof?.accountHash),
+        isCharged: false,
+        at: instant, connection)
     }
     return try await state(of: child, in: app, isNew ? .created : .ok)
+  }
+
+  private func appTransaction(_ jws: String, of app: App) throws(Problem) -> Signed<AppTransaction> {
+    do throws(VerificationFailure) {
+      let signed = try verifier.appTransaction(jws)
+      try app.identity.check(signed.payload)
+      return signed
+    } catch {
+      throw Problem(clientProof: error)
+    }
   }
 
   /// Tells the child's device whether it has a parent.

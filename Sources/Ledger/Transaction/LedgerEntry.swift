@@ -243,8 +243,16 @@ package struct OwnershipMove: Sendable {
   /// The customer that has the purchase now.
   package var customer: Customer
   package var cause: Cause
-  /// Whether a device that proved it took the place of one that had proved it, so that it gets that one's children's devices.
-  package var takesChildren = false
+  package var children: Children
+
+  /// What becomes of the children's devices of a device that lost the purchase to another.
+  package enum Children: Sendable {
+    case stay
+    /// A device that proved it took the place of one that had proved it, and gets that one's.
+    case follow
+    /// Support transferred it, and the device gets back those that followed it from this one.
+    case comeBack
+  }
 
   package enum Cause: Sendable {
     /// Support transferred it.
@@ -261,8 +269,12 @@ package struct OwnershipMove: Sendable {
   package static func moves(
     to now: StoredSubscription, from before: StoredSubscription?, by entry: LedgerEntry, _ claim: ClaimOutcome
   ) -> [OwnershipMove] {
-    func move(_ previous: Customer?, _ customer: Customer, _ cause: Cause) -> OwnershipMove {
-      OwnershipMove(subscription: now.subscription, previous: previous, customer: customer, cause: cause)
+    func move(
+      _ previous: Customer?, _ customer: Customer, _ cause: Cause, _ children: Children = .stay
+    ) -> OwnershipMove {
+      OwnershipMove(
+        subscription: now.subscription, previous: previous, customer: customer, cause: cause,
+        children: children)
     }
     if let transfer = entry.transfer {
       guard let owner = now.owner else { return [] }
@@ -270,8 +282,8 @@ package struct OwnershipMove: Sendable {
         [before?.owner?.customer].compactMap(\.self))
       let cause = Cause.support(transfer.author)
       // Repeating a transfer changes no owner, but takes the purchase from devices that joined since.
-      return (owner == before?.owner ? [] : [move(before?.owner?.customer, owner.customer, cause)])
-        + losers.sorted { $0.id < $1.id }.map { move($0, owner.customer, cause) }
+      return (owner == before?.owner ? [] : [move(before?.owner?.customer, owner.customer, cause, .comeBack)])
+        + losers.sorted { $0.id < $1.id }.map { move($0, owner.customer, cause, .comeBack) }
     }
     let isProven = entry.claim?.strength ?? .proof == .proof
     switch claim {
@@ -282,14 +294,15 @@ package struct OwnershipMove: Sendable {
       return [move(previous, owner.customer, .token)]
     case .moved(let owner, let previous):
       let isToken = if case .appAccountToken = owner.reason { true } else { false }
-      var moved = move(previous, owner.customer, isToken ? .token : .policy)
-      moved.takesChildren = isProven && before?.owner?.reason != .unprovenClaim
-      return [moved]
+      let follows = isProven && before?.owner?.reason != .unprovenClaim
+      return [move(previous, owner.customer, isToken ? .token : .policy, follows ? .follow : .stay)]
     case .shared(let owner, let customer, let loser):
-      var moved = move(loser ?? owner.customer, customer, loser == nil ? .room : .policy)
-      moved.takesChildren =
+      let follows =
         isProven && before?.holders.contains { .device($0.deviceID) == loser && $0.isProven } ?? false
-      return [moved]
+      return [
+        move(
+          loser ?? owner.customer, customer, loser == nil ? .room : .policy, follows ? .follow : .stay)
+      ]
     }
   }
 }

@@ -185,11 +185,14 @@ struct LedgerTransaction {
         receipt.isSecretChanged ? nil : entry.claim?.admission
       }.filter { devices.contains($0.device) }
       if !admissions.isEmpty { writes.add(DeviceSecretRows.require(admissions)) }
-      for move in state.moves where move.takesChildren {
+      for move in state.moves where move.children != .stay {
         guard let app = catalog[move.subscription.current.bundleID], let former = move.previous?.deviceID,
           let device = move.customer.deviceID
         else { continue }
-        writes.add(DeviceRows.move(from: former, to: device, in: app, at: instant))
+        writes.add(
+          move.children == .follow
+            ? DeviceRows.move(from: former, to: device, in: app, at: instant)
+            : DeviceRows.giveBack(to: device, from: former, in: app))
       }
       if let notes = CustomerChanges.enqueue(changes, in: catalog, at: instant) { writes.add(notes) }
     }

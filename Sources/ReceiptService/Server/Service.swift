@@ -130,7 +130,7 @@ package final class Service: Sendable {
     customers = CustomerRoom(
       catalog: catalog, pool: pool, transactions: sharedResources.customerTransactions,
       charges: sharedResources.dayCharges, statusWriter: statusWriter, signer: signer,
-      keysAreFiles: settings.entitlementKeys != nil,
+      keysAreFiles: settings.entitlementKeys != nil, verifier: verifier,
       profileWriteFailures: metrics.ledger.profileWriteFailures, traffic: traffic, clock: clock,
       logger: logger)
     proofs = ProofRoom(

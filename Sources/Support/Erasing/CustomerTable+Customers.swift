@@ -37,17 +37,23 @@ extension CustomerTable {
   /// A child's pairing is a row of its parent.
   static let devices = CustomerTable(
     "devices", "deleted, with the children's names",
-    columns: "id bundle_id device_id child_device_id name paired_at confirmed_at",
+    columns:
+      "id bundle_id device_id child_device_id name paired_at confirmed_at child_account_hash moved_from",
     export: { customer in
       """
-      SELECT to_jsonb(d) || CASE WHEN device_id = \(customer.device)
+      SELECT to_jsonb(d) - 'child_account_hash' - 'moved_from' || CASE WHEN device_id = \(customer.device)
         THEN '{"child_device_id": "another customer"}'::jsonb ELSE '{"device_id": "another customer"}' END AS row
       FROM devices d
       WHERE (device_id = \(customer.device) OR child_device_id = \(customer.device)) AND \(customer.isOfApp())
       """
     },
     erase: { ["DELETE FROM devices WHERE device_id = \($0.device) AND \($0.isOfApp())"] },
-    eraseFromOthers: { ["DELETE FROM devices WHERE child_device_id = \($0.device) AND \($0.isOfApp())"] })
+    eraseFromOthers: { customer in
+      [
+        "DELETE FROM devices WHERE child_device_id = \(customer.device) AND \(customer.isOfApp())",
+        "UPDATE devices SET moved_from = NULL WHERE moved_from = \(customer.device) AND \(customer.isOfApp())",
+      ]
+    })
 
   private static let pairingCodes = CustomerTable(
     "pairing_codes", "deleted",

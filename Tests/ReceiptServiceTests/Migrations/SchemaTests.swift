@@ -147,9 +147,11 @@ import Testing
       try await withTestDatabase { database in
         try await database.withPool { pool in
           try await Migrator(pool: pool, folder: folder).apply()
-          // This build stands for the former one. It reads a column of a later migration.
+          // This build stands for the former one. It reads columns of later migrations.
           _ = try await pool.query(
             "ALTER TABLE client_write_modes ADD COLUMN had_clients boolean NOT NULL DEFAULT false")
+          _ = try await pool.query(
+            "ALTER TABLE devices ADD COLUMN moved_from text, ADD COLUMN child_account_hash bytea")
           let harness = try await Harness(
             databaseURL: Self.formerURL(database), configuration: TestApps.json,
             environment: ["RECEIPTD_MIGRATIONS": folder], ownerURL: database.uri,

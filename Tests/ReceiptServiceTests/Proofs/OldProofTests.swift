@@ -115,9 +115,15 @@ enum OldProof {
       let grace = harness.clock.now + 7 * 86_400
       #expect(answer.date("entitlements.offlineGraceUntil") == grace)
       #expect(try await harness.premium(user).date("entitlements.offlineGraceUntil") == grace)
+      // An App Store that does not know the purchase confirms nothing.
+      let (forgetful, _) = try OldProof.oldProofs(harness) { _ in .unknown }
+      #expect(try await forgetful.run() == 1)
+      #expect(try await harness.count("subscriptions WHERE old_proof_unknown_at IS NOT NULL") == 1)
+      #expect(try await harness.premium(user).date("entitlements.offlineGraceUntil") == grace)
       // The answer, as the job records it.
       _ = try await harness.pool.query(
-        "UPDATE subscriptions SET old_proof_asked_at = now(), old_proof_due_at = NULL")
+        "UPDATE subscriptions SET old_proof_asked_at = now(), old_proof_due_at = NULL, old_proof_unknown_at = NULL"
+      )
       let end =
         productID == TestApps.lifetime
         ? "9999-12-31T23:59:59Z" : bought.transaction.expiresDate.map { RFC3339.string(from: $0) }

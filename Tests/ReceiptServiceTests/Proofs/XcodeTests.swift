@@ -180,7 +180,7 @@ import Testing
     {
       harness in
       let service = try await service(
-        harness, environments: #"["Production", "Sandbox", "Xcode"]"#)
+        harness, environments: #"["Sandbox", "Xcode"]"#)
       try await harness.serving(service) { address in
         let development = Development(harness: harness, service: service, address: address)
         let bought = try harness.buy(Self.family, bundleID: ScreenTime.bundleID, in: environment)
@@ -267,7 +267,7 @@ import Testing
       configuration: Self.configuration(certificate: nil, environments: #"["Production"]"#)
     ) {
       harness in
-      let development = try await service(harness, environments: #"["Production", "Xcode"]"#)
+      let development = try await service(harness, environments: #"["Sandbox", "Xcode"]"#)
       try await development.checkXcode()
       let bought = try harness.buy(Self.family, bundleID: ScreenTime.bundleID)
       _ = try await harness.validate(["deviceID": "phone", "signedTransaction": bought.signedTransaction])
@@ -283,6 +283,7 @@ import Testing
   @Test(arguments: [
     (#"["Xcode"]"#, nil, "environments"), (#"["Sandbox"]"#, "/tmp/none.cer", "xcode"),
     (#"["Xcode"]"#, "/tmp/none.cer", "cannot read"),
+    (#"["Production", "Xcode"]"#, "/tmp/none.cer", "beside Production"),
   ])
   func `a configuration that does not fit names the key`(
     _ environments: String, _ certificate: String?, _ word: String

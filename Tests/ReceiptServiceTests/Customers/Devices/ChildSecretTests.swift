@@ -1,0 +1,142 @@
+import Actions
+import AppStore
+import AppStoreSimulator
+import Foundation
+import HTTPTypes
+import Subscriptions
+import Testing
+
+@testable import Customers
+@testable import ReceiptService
+@testable import Support
+
+/// Whose a child's device is, where nothing but its pairing tells; and which parents it has.
+@Suite struct ChildSecretTests {
+  private let first = ScreenTime.secret(1)
+  private let second = ScreenTime.secret(2)
+
+  /// A child joins a parent with a code, a secret and its app transaction.
+  private static func join(
+    _ child: String, of account: String, to parent: String, secret: String, _ harness: Harness
+  ) async throws -> Answer {
+    let code = try await harness.code(of: parent).string("code") ?? ""
+    let app = try harness.store.appTransaction(of: ScreenTime.bundleID, accountID: account, in: .production)
+    return try await harness.send(
+      .put, "/api/v1/devices/\(child)/parent?bundleID=\(ScreenTime.bundleID)",
+      json: #"{"pairingCode": "\#(code)", "signedAppTransaction": "\#(app.signed)"}"#, secret: secret)
+  }
+
+  @Test func `a stranger's Apple Account replaces no secret of a child that joined with its own`()
+    async throws
+  {
+    try await withScreenTime { harness in
+      try await harness.device("phone", buys: ScreenTime.family)
+      #expect(try await Self.join("tablet", of: "ann", to: "phone", secret: first, harness).status == 201)
+      for secret in [second, nil] {
+        let refused = try await harness.launch("tablet", account: "stranger", secret: secret)
+        #expect(refused.status == 401 && refused.code == "unauthenticated")
+      }
+      #expect(try await harness.parent(of: "tablet", secret: second).status == 401)
+      let parent = try await harness.parent(of: "tablet", secret: first)
+      #expect(parent.status == 200 && parent.string("pairing.state") == "active")
+      #expect(try await harness.children(of: "phone").children == ["tablet active"])
+    }
+  }
+
+  @Test func `a child that lost its secret gets a new one by its Apple Account, and stays paired`()
+    async throws
+  {
+    try await withScreenTime { harness in
+      try await harness.device("phone", buys: ScreenTime.family)
+      #expect(try await Self.join("tablet", of: "ann", to: "phone", secret: first, harness).status == 201)
+      let launched = try await harness.launch("tablet", account: "ann", secret: second)
+      #expect(launched.status == 409 && launched.code == "paired_device")
+      #expect(try await harness.parent(of: "tablet", secret: second).string("pairing.state") == "active")
+      #expect(try await harness.parent(of: "tablet", secret: first).status == 401)
+      #expect(try await harness.children(of: "phone").children == ["tablet active"])
+    }
+  }
+
+  @Test func `a device that a stranger joined with an account of the stranger's own is freed by a purchase`()
+    async throws
+  {
+    try await withScreenTime { harness in
+      try await harness.device("stranger", buys: ScreenTime.family)
+      #expect(
+        try await Self.join("victim", of: "other", to: "stranger", secret: first, harness).status == 201)
+      let free = try harness.buy(ScreenTime.family, bundleID: ScreenTime.bundleID, in: .sandbox)
+      let unpaid = try await harness.validate(
+        ["signedTransaction": free.signedTransaction, "deviceID": "victim"], secret: second)
+      #expect(unpaid["entitlements.entitlementToken"] as? String == nil)
+      let bought = try harness.buy(ScreenTime.individual, bundleID: ScreenTime.bundleID)
+      let answer = try await harness.device("victim", shows: bought, secret: second)
+      #expect(answer.string("entitlements.tier") == "individual")
+      #expect(answer["entitlements.entitlementToken"] as? String != nil)
+      #expect(try await harness.parent(of: "victim", secret: second).status == 200)
+      #expect(try await harness.children(of: "stranger").children == [])
+    }
+  }
+
+  @Test func `after a reset by support a child joins again with another account`() async throws {
+    try await withScreenTime { harness in
+      try await harness.device("phone", buys: ScreenTime.family)
+      #expect(try await Self.join("tablet", of: "ann", to: "phone", secret: first, harness).status == 201)
+      #expect(try await Self.join("tablet", of: "ben", to: "phone", secret: second, harness).status == 401)
+      let ada = try #require(Harness.ada)
+      _ = try await ResetDeviceSecretRequest(deviceID: "tablet", bundleID: ScreenTime.bundleID).perform(
+        at: harness.service.support, by: ada)
+      #expect(try await Self.join("tablet", of: "ben", to: "phone", secret: second, harness).status == 200)
+      #expect(try await harness.launch("tablet", account: "ann", secret: first).status == 401)
+      #expect(try await harness.parent(of: "tablet", secret: second).string("pairing.state") == "active")
+    }
+  }
+
+  @Test func `an app transaction of another app or another signer joins no child`() async throws {
+    try await withScreenTime { harness in
+      try await harness.device("phone", buys: ScreenTime.family)
+      let code = try await harness.code(of: "phone").string("code") ?? ""
+      let other = try harness.store.appTransaction(of: ScreenTime.heatlab, accountID: "ann", in: .production)
+      for (signed, name) in [(other.signed, "wrong_app"), ("a.b.c", "invalid_signature")] {
+        let refused = try await harness.send(
+          .put, "/api/v1/devices/tablet/parent?bundleID=\(ScreenTime.bundleID)",
+          json: #"{"pairingCode": "\#(code)", "signedAppTransaction": "\#(signed)"}"#, secret: first)
+        #expect(refused.status == 422 && refused.code == name)
+      }
+      #expect(try await harness.count("devices") == 0)
+    }
+  }
+
+  // MARK: Which parents
+
+  @Test func `namings by devices without access hide no parent who has access`() async throws {
+    try await withScreenTime { harness in
+      for number in 1...9 {
+        _ = try await harness.launch("stranger-\(number)", account: "stranger-\(number)")
+        #expect(try await harness.pair("tablet", to: "stranger-\(number)").status == 201)
+      }
+      harness.clock.advance(days: 40)
+      try await harness.device("phone", buys: ScreenTime.family)
+      #expect(try await harness.pair("tablet", to: "phone").status == 201)
+      #expect(try await harness.childState("tablet") == "active active")
+    }
+  }
+
+  @Test func `children that followed a purchase come back when support transfers it back, and no others`()
+    async throws
+  {
+    try await withHarness(configuration: MoveLimitTests.configuration(devices: 1)) { harness in
+      let bought = try await harness.device("phone", buys: ScreenTime.family)
+      #expect(try await harness.pair("ann", to: "phone").status == 201)
+      _ = try await harness.device("stranger", shows: bought)
+      harness.clock.advance(seconds: 1)
+      #expect(try await harness.pair("doll", to: "stranger").status == 201)
+      #expect(try await harness.children(of: "stranger").children == ["ann active", "doll active"])
+      _ = try await harness.desk.transfer(
+        bought.originalTransactionID, to: "phone", by: try #require(Harness.ada), isForced: true)
+      #expect(try await harness.children(of: "phone").children == ["ann active"])
+      #expect(try await harness.childState("ann") == "active active")
+      #expect(try await harness.children(of: "stranger").children == ["doll paused"])
+      #expect(try await harness.count("devices WHERE moved_from IS NOT NULL") == 0)
+    }
+  }
+}
