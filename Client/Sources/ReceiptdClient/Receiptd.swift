@@ -225,6 +225,9 @@ public actor Receiptd<Features: Codable & Sendable> {
         _ = try await api.send(trialCall(app, of: customer))
       }
       return true
+    } catch let error as ReceiptdError where error.code == .pairedDevice {
+      // A child has no trial, but its app transaction was a proof.
+      return true
     } catch let error as ReceiptdError where !error.isFinal && error.advice != .restore {
       throw error
     } catch is ReceiptdError {

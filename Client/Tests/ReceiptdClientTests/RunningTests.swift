@@ -238,6 +238,13 @@ import Testing
       #expect(error.code.rawValue == code)
       #expect(error.advice == .giveUp)
     }
+    // The code goes with the app transaction that the app gave last.
+    for given in ["app", "newer"] {
+      _ = try await client.join(code: "7KQ4-M2XD", appTransaction: given == "app" ? nil : given)
+      let sent = device.server.requests.last { $0.url.path.hasSuffix("/parent") && $0.method == "PUT" }
+      let body = try #require(sent?.body.map { String(decoding: $0, as: UTF8.self) })
+      #expect(body.contains(#""signedAppTransaction":"\#(given)""#))
+    }
     device.server.next(
       "trials",
       .response(ScriptedServer.problem(409, "device_limit_reached", headers: ["Retry-After": "86400"])))

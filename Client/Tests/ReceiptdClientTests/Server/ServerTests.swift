@@ -220,12 +220,16 @@ struct ServerTests {
       "com.screentimerewards.family.monthly", of: Stage.screenTime, account: "account-\(id)")
     #expect(try await parent.submit(.signedTransaction(bought.signedTransaction)).features.childDevices == 5)
     let code = try await parent.pairingCode()
-    #expect(try await child.join(code: code.code, name: "Emma's iPad").isActive)
+    let own = try await stage.appTransaction(of: Stage.screenTime, account: "child-\(id)")
+    #expect(try await child.join(code: code.code, name: "Emma's iPad", appTransaction: own).isActive)
     #expect(child.current.isAccessGranted)
     #expect(child.current.features.analytics == "advanced")
     #expect(try await parent.children().map(\.name) == ["Emma's iPad"])
     let again = try await failure { try await child.join(code: "AAAA-AAAA", name: nil) }
     #expect(again.code == .pairingCodeInvalid)
+    // Its keychain is lost: the app transaction of the join brings a new secret.
+    childPhone.store.remove(StoreKeys.deviceSecret)
+    #expect(try await child.refresh().pairing?.isActive == true)
     let none = try await failure { try await child.startTrial(appTransaction: app) }
     #expect(none.advice == .giveUp || none.advice == .restore)
     try await stage.command("refund", bought)
