@@ -200,14 +200,17 @@ package enum DeviceSecretRows {
       FROM begun
       UNION ALL SELECT coalesce(matches, false) FROM joined
     )
-    SELECT NOT (has_some OR EXISTS (SELECT FROM lost) OR EXISTS (SELECT FROM joined)
-        OR EXISTS (SELECT FROM devices WHERE bundle_id = \(app.bundleID) AND device_id = \(device))) AS is_empty,
-      NOT has_some AS is_charged, EXISTS (SELECT FROM joined) AS is_child, matches_some, matches_all
+    SELECT is_free AND NOT is_joined AS is_empty, is_free AND is_joined AS is_child,
+      NOT has_some AS is_charged, matches_some, matches_all
     FROM (
-      SELECT EXISTS (SELECT FROM had) OR EXISTS (SELECT FROM begun)
-          OR EXISTS (SELECT FROM grants WHERE device_id = \(device) AND bundle_id = \(app.bundleID)) AS has_some,
-        coalesce(bool_or(matches), false) AS matches_some, coalesce(bool_and(matches), false) AS matches_all
-      FROM evidence) AS compared
+      SELECT *, NOT (has_some OR EXISTS (SELECT FROM lost)
+          OR EXISTS (SELECT FROM devices WHERE bundle_id = \(app.bundleID) AND device_id = \(device))) AS is_free,
+        EXISTS (SELECT FROM joined) AS is_joined
+      FROM (
+        SELECT EXISTS (SELECT FROM had) OR EXISTS (SELECT FROM begun)
+            OR EXISTS (SELECT FROM grants WHERE device_id = \(device) AND bundle_id = \(app.bundleID)) AS has_some,
+          coalesce(bool_or(matches), false) AS matches_some, coalesce(bool_and(matches), false) AS matches_all
+        FROM evidence) AS compared) AS judged
     """
   }
 
@@ -226,7 +229,7 @@ struct DeviceRecord: Sendable {
   /// Whether the device has no trial, purchase or grant. A client may have invented it, also one that lost a purchase or has
   /// paired devices, so what its requests add to the record is charged to the app's day.
   let isCharged: Bool
-  /// Whether nothing but the Apple Account with which it joined a parent tells whose the device is.
+  /// Whether nothing is on record but the Apple Account with which the device joined a parent.
   let isChild: Bool
   /// Whether the proof's account is that of its trial or of one of its purchases, or of a child.
   let matchesSome: Bool

@@ -77,6 +77,22 @@ import Testing
     }
   }
 
+  @Test func `a child to whom support granted a tier keeps its secret beside a stranger's purchase`()
+    async throws
+  {
+    try await withScreenTime { harness in
+      try await harness.device("phone", buys: ScreenTime.family)
+      #expect(try await Self.join("tablet", of: "ann", to: "phone", secret: first, harness).status == 201)
+      _ = try await harness.desk.grant(
+        to: "tablet", bundleID: ScreenTime.bundleID, tier: "family", days: 9, by: try #require(Harness.ada),
+        isForced: true)
+      let bought = try harness.buy(ScreenTime.individual, bundleID: ScreenTime.bundleID)
+      let answer = try await harness.device("tablet", shows: bought, secret: second)
+      #expect(answer["entitlements.entitlementToken"] as? String == nil)
+      #expect(try await harness.parent(of: "tablet", secret: first).string("pairing.state") == "active")
+    }
+  }
+
   @Test func `after a reset by support a child joins again with another account`() async throws {
     try await withScreenTime { harness in
       try await harness.device("phone", buys: ScreenTime.family)
