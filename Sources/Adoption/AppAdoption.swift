@@ -97,10 +97,10 @@ struct AppAdoption: Sendable {
     let first = try await AdoptionRun.begin(
       for: app, on: tables, modes: modes, isOfFile: false, isDryRun: true, in: pool)
     let legacy = LegacyClaims(
-      app: app, modes: modes, pool: pool, clock: clock, firstRun: nil, clientAwardDays: nil)
+      app: app, modes: modes, pool: pool, clock: clock, firstRuns: [:], clientAwardDays: nil)
     let reading = try await legacy.read()
     let noted = (reading.claims + reading.waitingClaims).filter {
-      first.firstStart == nil || !$0.key.transactionID.isEmpty
+      first.firstStarts.isEmpty || !$0.key.transactionID.isEmpty
     }
     for page in noted.chunked(by: AdoptionRows.page) {
       _ = try await pool.query(AdoptionRows.note(page, of: app, at: clock.now()))
@@ -116,7 +116,7 @@ struct AppAdoption: Sendable {
       for claim in file { book.add(claim) }
     } else {
       let legacy = LegacyClaims(
-        app: app, modes: modes, pool: pool, clock: clock, firstRun: run.firstStart,
+        app: app, modes: modes, pool: pool, clock: clock, firstRuns: run.firstStarts,
         clientAwardDays: clientAwardDays)
       let reading = try await legacy.read()
       for claim in reading.claims { book.add(claim) }
@@ -327,9 +327,10 @@ struct AdoptionRun: Sendable {
   var id: Int64?
   /// The names of the app's tables.
   var tables: [String]
-  /// The start of the first run on the app's tables that reached its end, whichever app it was of, by the database's clock; `nil`
-  /// if there was none. A run decides all claims that it finds, so what is open afterwards was written since.
-  var firstStart: Date?
+  /// For each of the app's tables, by its name, the start of the first run on it that reached its end, whichever app it was of, by
+  /// the database's clock; none for a table without such a run. A run decides all claims that it finds, so what is open afterwards
+  /// was written since.
+  var firstStarts: [String: Date]
 
   /// Continues the app's last run, if it was stopped, else begins one.
   ///
@@ -357,16 +358,21 @@ struct AdoptionRun: Sendable {
           """,
         ])
       }
-      let row = try await connection.query(
+      let answers = try await connection.pipeline([
+        "SELECT max(id) AS id FROM adoption_runs WHERE \(isOfRun)",
         """
-        SELECT max(id) FILTER (WHERE \(isOfRun)) AS id,
-          min(started_at) FILTER (WHERE NOT is_of_file AND finished_at IS NOT NULL
-            AND coalesce(tables && \(names)::text[], bundle_id <> ALL(\(others)))) AS first_start
-        FROM adoption_runs
-        """)[0]
+        SELECT own.name, min(started_at) AS first_start FROM unnest(\(names)::text[]) AS own (name)
+        JOIN adoption_runs ON NOT is_of_file AND finished_at IS NOT NULL
+          AND coalesce(own.name = ANY(tables), bundle_id <> ALL(\(others)))
+        GROUP BY own.name
+        """,
+      ])
       return AdoptionRun(
-        id: try isDryRun ? nil : row.decode("id", as: Int64.self), tables: names,
-        firstStart: try row.decode("first_start"))
+        id: try isDryRun ? nil : answers[0][0].decode("id", as: Int64.self), tables: names,
+        firstStarts: Dictionary(
+          uniqueKeysWithValues: try answers[1].map {
+            (try $0.decode("name", as: String.self), try $0.decode("first_start", as: Date.self))
+          }))
     }
   }
 

@@ -14,7 +14,7 @@ struct LegacyClaims: Sendable {
   let pool: PostgresPool
   let clock: ServiceClock
   /// The start of the first adoption, by the database's clock; `nil` if this is the first.
-  let firstRun: Date?
+  let firstRuns: [String: Date]
   /// See ``Adoption/clientAwardDays``.
   let clientAwardDays: Int?
 
@@ -178,7 +178,9 @@ struct LegacyClaims: Sendable {
     }
     let open = claims.filter { claim in claim.key.customer.userID.map { hasAccess[$0] == nil } ?? false }
     let denied = users.filter { hasAccess[$0] == false }
-    guard let firstRun, !open.isEmpty else { return Reading(claims: open, denied: denied) }
+    guard let firstRun = firstRuns[table.destination.rawValue], !open.isEmpty else {
+      return Reading(claims: open, denied: denied)
+    }
     let claimants = open.compactMap(\.key.customer.userID)
     func found(_ query: Postgres.Query) async throws -> Set<UUID> {
       Set(try await pool.query(query).map { try $0.decode("user_id", as: UUID.self) })

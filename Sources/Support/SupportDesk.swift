@@ -114,7 +114,7 @@ extension SupportDesk {
 /// Deletes the secret of a device whose app lost it and cannot prove the Apple Account.
 ///
 /// After that the device needs no secret until its app sends a new one with a proof of its account. A consent of the device
-/// ends with its secret.
+/// ends with its secret, and so do the pairings with parents that it confirmed with a code.
 package struct ResetDeviceSecretRequest: SupportRequest {
   package static let operation = SupportOperation.resetDeviceSecret
 
@@ -151,6 +151,7 @@ extension SupportDesk {
     ) { connection, answers in
       let isChanged = answers.contains { $0.affected > 0 }
       if isChanged {
+        try await connection.endConfirmedPairings(of: device, in: app, catalog, at: instant)
         _ = try await connection.query(
           SupportActionRows.insert(
             [SupportAction(name: "reset-device-secret", bundleID: bundleID, to: .device(device))],

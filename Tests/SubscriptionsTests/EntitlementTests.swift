@@ -45,6 +45,22 @@ import Testing
     #expect(end(CustomerRecords(subscriptions: [family], grants: [grant])) == Entitlements.endless)
   }
 
+  @Test func `paid time of a weaker product that was charged ahead does not count offline`() throws {
+    let app = sampleApp(offline: .paidTime)
+    func end(_ first: String, _ next: String) throws -> Date? {
+      let changed = try subscription(
+        period("1000", from: 0, to: 30, product: first), period("2000", from: 30, to: 395, product: next),
+        app: app)
+      #expect(changed.tier(at: day(29.5)) == (first == "monthly" ? "basic" : first))
+      return app.entitlements(of: CustomerRecords(subscriptions: [changed]), for: nil, at: day(29.5))
+        .offlineGraceUntil
+    }
+    // Seven days without network after the request.
+    #expect(try end("family", "monthly") == day(36.5))
+    #expect(try end("monthly", "family") == day(395))
+    #expect(try end("family", "family") == day(395))
+  }
+
   @Test func `what the sandbox gives lasts offline for the days without network, and not beyond the window`()
     throws
   {

@@ -162,7 +162,7 @@ package struct DeviceAuthenticator: Sendable {
           return false
         }
         guard let isCharged else { throw DayChargeNeeded(most: DeviceSecretRows.notesPerDay) }
-        try await endConfirmedPairings(of: device, in: app, proof, at: instant, connection)
+        try await connection.endConfirmedPairings(of: device, in: app, catalog, proof: proof, at: instant)
         _ = try await connection.query(DeviceSecretRows.delete(device, bundleID: app.bundleID, at: instant))
         if isCharged { try await note("forget-device-secret", of: device, in: app, at: instant, connection) }
         return true
@@ -200,7 +200,7 @@ package struct DeviceAuthenticator: Sendable {
         let replaced = try await connection.query(
           DeviceSecretRows.replace(
             secret, of: device, bundleID: app.bundleID, renews: !record.isCharged, at: instant))
-        try await endConfirmedPairings(of: device, in: app, proof, at: instant, connection)
+        try await connection.endConfirmedPairings(of: device, in: app, catalog, proof: proof, at: instant)
         let count = try replaced.first?.decode("replacements", as: Int.self) ?? 1
         guard count <= DeviceSecretRows.notedReplacements else { return .stored }
         if record.isCharged, isCharged == nil { throw DayChargeNeeded(most: DeviceSecretRows.notesPerDay) }
@@ -222,27 +222,6 @@ package struct DeviceAuthenticator: Sendable {
         DeviceSecretRows.insert(secret, of: device, bundleID: app.bundleID, at: instant))
       return .stored
     }
-  }
-
-  /// Ends the pairings that the device confirmed with its former secret: the sender of that secret may not have been the customer.
-  private nonisolated(nonsending) func endConfirmedPairings(
-    of device: String, in app: App, _ proof: AccountProof, at instant: Date, _ connection: PostgresConnection
-  ) async throws {
-    let ended = try await connection.query(
-      DeviceRows.endConfirmed(of: device, bundleID: app.bundleID, proof: proof)
-    ).map {
-      (
-        parent: try $0.decode("device_id", as: String.self),
-        pairedAt: try $0.decode("paired_at", as: Date.self)
-      )
-    }
-    guard !ended.isEmpty else { return }
-    let households = try await connection.households(of: ended.map(\.parent), in: app, at: instant)
-    let events = ended.compactMap { pairing in
-      households[pairing.parent]?.event(
-        .childUnpaired, of: device, with: pairing.parent, pairedAt: pairing.pairedAt, in: app, at: instant)
-    }
-    try await connection.tell(device, events, of: app, in: catalog, endsPairing: true, at: instant)
   }
 
   /// Writes to `support_actions` what the rules did with a secret.

@@ -1,3 +1,4 @@
+import Configuration
 import Foundation
 import Postgres
 import Subscriptions
@@ -61,6 +62,31 @@ package enum DeviceRows {
   }
 }
 
+extension PostgresConnection {
+  /// Ends the pairings that a device confirmed with its former secret, and tells the parents: the sender of that secret may not have
+  /// been the customer.
+  /// - Parameter proof: pairings with its Apple Account stay.
+  package nonisolated(nonsending) func endConfirmedPairings(
+    of device: String, in app: App, _ catalog: AppCatalog, proof: AccountProof? = nil, at instant: Date
+  ) async throws {
+    let ended = try await query(
+      DeviceRows.endConfirmed(of: device, bundleID: app.bundleID, proof: proof)
+    ).map {
+      (
+        parent: try $0.decode("device_id", as: String.self),
+        pairedAt: try $0.decode("paired_at", as: Date.self)
+      )
+    }
+    guard !ended.isEmpty else { return }
+    let households = try await households(of: ended.map(\.parent), in: app, at: instant)
+    let events = ended.compactMap { pairing in
+      households[pairing.parent]?.event(
+        .childUnpaired, of: device, with: pairing.parent, pairedAt: pairing.pairedAt, in: app, at: instant)
+    }
+    try await tell(device, events, of: app, in: catalog, endsPairing: true, at: instant)
+  }
+}
+
 extension DeviceRows {
   /// Whether a device has access by a record of its own.
   static func hasAccess(_ device: Query, in app: App, at instant: Date) -> Query {
@@ -102,16 +128,19 @@ struct ChildConsent: Sendable {
   let accountHash: [UInt8]?
 }
 
-/// The pairings of a parent's device on a day (UTC), in `customer_event_bytes`: pairing and unpairing adds few rows of events.
+/// The pairings of a plan, or of a parent's device without one, on a day (UTC), in `customer_event_bytes`: pairing and unpairing adds
+/// few rows of events, and one plan gives few devices a token.
 enum PairingDayRows {
   /// The pairings of a day beyond the number of children that may be active.
   static let spare = 20
 
-  /// Charges one pairing to the device's day, unless the day has its number. The transaction holds the device's lock.
-  static func charge(_ device: String, in bundleID: String, upTo most: Int, at instant: Date) -> Query {
+  /// Charges one pairing to the day of a plan or device, unless the day has its number. Pairings of other devices of the plan wait
+  /// for the row.
+  /// - Parameter parent: ``Household/plan``, or the device.
+  static func charge(_ parent: String, in bundleID: String, upTo most: Int, at instant: Date) -> Query {
     """
     INSERT INTO customer_event_bytes AS known (day, bundle_id, customer_digest, bytes, pairings)
-    VALUES (\(Day(of: instant).description)::text::date, \(bundleID), sha256(convert_to(\(device)::text, 'UTF8')), 0, 1)
+    VALUES (\(Day(of: instant).description)::text::date, \(bundleID), sha256(convert_to(\(parent)::text, 'UTF8')), 0, 1)
     ON CONFLICT (day, bundle_id, customer_digest) DO UPDATE SET pairings = known.pairings + 1
       WHERE known.pairings < \(most)
     """

@@ -140,16 +140,13 @@ package enum DeviceSecretRows {
     "coalesce(replacements_since > \(instant)::timestamptz - interval '24 hours', false)"
   }
 
-  /// A consent and the open pairing codes end with the secret that they came with, and so does what tells a child's account.
+  /// A consent and the open pairing codes end with the secret that they came with.
   package static func delete(_ device: String, bundleID: String, at instant: Date) -> Query {
     """
     WITH withdrawn AS (
       UPDATE consents SET is_given = false, changed_at = \(instant), withdrawn_at = \(instant)
       WHERE bundle_id = \(bundleID) AND customer = \(device) AND is_given),
-    ended AS (\(openCodes(of: device, bundleID))),
-    forgotten AS (
-      UPDATE devices SET child_account_hash = NULL
-      WHERE bundle_id = \(bundleID) AND child_device_id = \(device) AND child_account_hash IS NOT NULL)
+    ended AS (\(openCodes(of: device, bundleID)))
     DELETE FROM device_secrets WHERE bundle_id = \(bundleID) AND device_id = \(device)
     """
   }

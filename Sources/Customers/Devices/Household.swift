@@ -179,12 +179,14 @@ extension DeviceAccess {
     _ households: [String: Household], in app: App, at instant: Date
   ) {
     records = own
-    var counted = own
+    var relevant = own
     // A device that confirmed to be a child's has no trial of its own.
-    if pairings.contains(where: \.isConfirmed) { counted.trial = nil }
-    entitlements = app.entitlements(of: counted, for: .device(device), at: instant)
+    if pairings.contains(where: \.isConfirmed) { relevant.trial = nil }
+    entitlements = app.entitlements(of: relevant, for: .device(device), at: instant)
     var changes = [entitlements.validUntil]
-    for pairing in pairings {
+    // Any client can name any device as its child's, which takes nothing from a device that has access by a purchase or a grant.
+    let counted = entitlements.isPaidOrGranted ? pairings.filter(\.isConfirmed) : pairings
+    for pairing in counted {
       guard let household = households[pairing.parent], let state = household.state(of: device) else {
         continue
       }
@@ -196,7 +198,7 @@ extension DeviceAccess {
     }
     // Any of them may change what the device has.
     entitlements.validUntil = changes.compactMap(\.self).filter { $0 > instant }.min()
-    entitlements.everHadAccess = entitlements.everHadAccess || !pairings.isEmpty && childState == .active
+    entitlements.everHadAccess = entitlements.everHadAccess || childState == .active
   }
 }
 

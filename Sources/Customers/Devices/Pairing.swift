@@ -118,9 +118,11 @@ package struct Pairing: Sendable {
         if isCharged == nil { throw DayChargeNeeded(most: DeviceSecretRows.newPerDay(isProven: false)) }
       }
     }
-    if isNew {
+    // A plan moves from device to device, so its pairings are counted together. A code that a child uses again leaves a row, too.
+    if isNew || consent != nil {
       let charged = try await connection.query(
-        PairingDayRows.charge(device, in: app.bundleID, upTo: PairingDayRows.spare + most, at: instant))
+        PairingDayRows.charge(
+          household.plan ?? device, in: app.bundleID, upTo: PairingDayRows.spare + most, at: instant))
       guard charged.affected == 1 else {
         throw ServiceError.noPairingsLeft(wait: Day(of: instant).end.timeIntervalSince(instant))
       }

@@ -79,7 +79,9 @@ package struct EntitlementClaims: Sendable {
     isAccessGranted = entitlements.isAccessGranted
     features = entitlements.features
     iat = instant.wholeSeconds
-    exp = max(instant + Self.graceLifetime(in: app), entitlements.offlineGraceUntil ?? instant).wholeSeconds
+    exp =
+      (entitlements.offlineGraceUntil.map { max($0, instant + Self.minimumLifetime) }
+      ?? instant + Self.graceLifetime(in: app)).wholeSeconds
     validUntil = entitlements.validUntil?.wholeSeconds
   }
 }

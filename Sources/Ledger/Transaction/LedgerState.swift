@@ -262,7 +262,7 @@ extension LedgerState.Purchase {
       isCounted: entry.app?.counts(
         subscription, for: receipt.claim.owner?.customer, at: entry.instant) ?? false,
       holders: claim.holders, erasure: erasure, moves: stored?.moves, unprovenMoves: stored?.unprovenMoves,
-      isUnconfirmed: unconfirmedProof != nil)
+      isUnconfirmed: unconfirmedProof != nil || stored?.isUnconfirmed ?? false)
     if claim.isCounted {
       if entry.claim?.strength ?? .proof == .proof {
         now.moves = now.moves.counting(moveAt: entry.instant)

@@ -184,14 +184,23 @@ struct PremiumWriters: Sendable {
 
   private var ofRoles: [CheckResult] {
     var results: [CheckResult] = []
-    let writers = roles.filter { $0.writes && !$0.mayBecomeWriter }.map(\.name)
+    let serving = roles.filter { $0.writes && $0.mayWrite && $0.servesClients }.map(\.name)
+    if !serving.isEmpty {
+      results.append(
+        .fail(
+          subject,
+          "PostgREST may act as \(Self.listed(serving)) for clients, and it writes like a server, by BYPASSRLS, membership or "
+            + "premiumWriters: no mode stops it",
+          "REVOKE it from authenticator, or what makes it a writer from it"))
+    }
+    let writers = roles.filter { $0.writes && !$0.mayBecomeWriter && !serving.contains($0.name) }.map(\.name)
     if !writers.isEmpty {
       results.append(
         .ok(
           subject,
           "\(Self.listed(writers)) may write them too, by premiumWriters, BYPASSRLS or membership"))
     }
-    let becoming = roles.filter(\.mayBecomeWriter).map(\.name)
+    let becoming = roles.filter { $0.mayBecomeWriter && !serving.contains($0.name) }.map(\.name)
     if !becoming.isEmpty {
       results.append(
         .warn(
@@ -240,6 +249,8 @@ enum PremiumWriterRows {
     var mayBecomeWriter: Bool
     /// Whether it is one of Supabase's roles for clients.
     var isUsualClient: Bool
+    /// Whether PostgREST may act as it.
+    var servesClients: Bool
 
     init(_ row: Row) throws {
       name = try row.decode("name")
@@ -250,6 +261,7 @@ enum PremiumWriterRows {
       stopsTriggers = try row.decode("stops_triggers")
       mayBecomeWriter = try row.decode("may_become_writer")
       isUsualClient = try row.decode("is_usual_client")
+      servesClients = try row.decode("serves_clients")
     }
   }
 
@@ -263,6 +275,13 @@ enum PremiumWriterRows {
       isClient = try row.decode("is_client")
     }
   }
+
+  /// Whether the login of PostgREST may take the role `r`, also one that `receiptd_client_roles()` counts as a server's.
+  static let servesClients: Query = """
+    (r.rolname NOT IN ('authenticator', 'service_role') AND EXISTS (
+      SELECT FROM pg_roles login
+      WHERE login.rolname = 'authenticator' AND NOT login.rolsuper AND pg_has_role(login.oid, r.oid, 'MEMBER')))
+    """
 
   /// MEMBER counts roles that do not inherit: SET ROLE takes the role, and ADMIN OPTION gives it. Before PostgreSQL 16 CREATEROLE
   /// gives any role. A role of clients counts also if it inherits. `authenticator` takes the role of each request, and Supabase's
@@ -301,9 +320,10 @@ enum PremiumWriterRows {
               r.rolcreaterole AND current_setting('server_version_num')::integer < 160000 OR EXISTS (
                 SELECT FROM roles w WHERE w.writes AND w.may_write AND w.oid <> r.oid AND pg_has_role(r.oid, w.oid, 'MEMBER')))
             AS may_become_writer,
-          r.rolname IN ('anon', 'authenticated') AS is_usual_client
+          r.rolname IN ('anon', 'authenticated') AS is_usual_client, \(servesClients) AS serves_clients
         FROM roles r CROSS JOIN guarded t
-        WHERE NOT r.rolsuper AND r.rolname NOT LIKE 'pg\\_%' AND NOT pg_has_role(r.oid, t.relowner, 'USAGE')
+        WHERE NOT r.rolsuper AND r.rolname NOT LIKE 'pg\\_%' AND r.oid <> t.relowner
+          AND (NOT pg_has_role(r.oid, t.relowner, 'USAGE') OR \(servesClients))
           AND r.rolname NOT IN ('receiptd_app', 'service_role')
       ) AS holder
       WHERE may_write AND (NOT is_usual_client OR stops_triggers) OR adds_triggers OR may_become_writer

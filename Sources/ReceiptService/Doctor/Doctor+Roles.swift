@@ -113,7 +113,8 @@ extension Doctor {
       SELECT r.rolname::text AS name FROM pg_roles r
       CROSS JOIN (SELECT relowner FROM pg_class WHERE oid = 'public.subscriptions'::regclass) AS tables
       WHERE NOT r.rolsuper AND r.rolname NOT LIKE 'pg\\_%' AND r.rolname NOT IN (current_user, 'service_role')
-        AND NOT pg_has_role(r.oid, tables.relowner, 'USAGE')
+        AND r.oid <> tables.relowner
+        AND (NOT pg_has_role(r.oid, tables.relowner, 'USAGE') OR \(PremiumWriterRows.servesClients))
         AND NOT EXISTS (
           SELECT FROM pg_roles known WHERE pg_has_role(r.oid, known.oid, 'USAGE')
             AND known.rolname IN ('receiptd_app', 'pg_read_all_data', 'pg_write_all_data'))

@@ -21,6 +21,8 @@ struct EntitlementCandidate {
   var changesAt: Date?
   /// The end, for the comparison.
   var lasts: Date
+  /// The end of the paid time with these features, where a weaker product follows that was charged ahead.
+  var weakensAt: Date?
   /// The start, for the comparison.
   var began: Date
   /// A tie-breaker.
@@ -94,9 +96,11 @@ extension App {
     var lasts = subscription.storeAccessEnds ?? .distantFuture
     // A revoked purchase ended with the revocation.
     if access == .none, let revoked = subscription.current.revocationDate { lasts = min(lasts, revoked) }
+    let isWeakening = subscription.preceding(at: instant) != nil && rank(subscription.tier) < rank(tier)
     return EntitlementCandidate(
       access: access, tier: tier, rank: rank(tier), status: phase.status, features: features,
       changesAt: subscription.nextChange(after: instant), lasts: lasts,
+      weakensAt: isWeakening ? subscription.current.purchaseDate : nil,
       began: subscription.current.purchaseDate,
       name: subscription.current.originalTransactionID, source: .subscription(subscription))
   }

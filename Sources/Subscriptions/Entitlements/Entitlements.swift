@@ -23,6 +23,14 @@ public struct Entitlements: Sendable, Hashable {
   fileprivate var access = EntitlementCandidate.Access.none
   fileprivate var rank = Int.min
 
+  /// Whether a purchase or a grant gives access.
+  public var isPaidOrGranted: Bool {
+    switch source {
+    case .subscription, .grant: isAccessGranted
+    case .trial, .freeAccess, nil: false
+    }
+  }
+
   /// Whether another customer's entitlements open more, or as much for longer.
   public func isWeaker(than other: Entitlements) -> Bool {
     if access != other.access { return access < other.access }
@@ -111,7 +119,7 @@ extension App {
     guard offline == .paidTime else { return grace }
     let ends = candidates.filter {
       $0.access >= best.access && $0.rank >= best.rank && $0.isPaidOrGranted && $0.isOfProduction
-    }.map(\.lasts)
+    }.map { $0.weakensAt ?? $0.lasts }
     let last = max(grace, ends.max() ?? grace)
     return last >= .distantFuture ? Entitlements.endless : min(last, Entitlements.endless)
   }

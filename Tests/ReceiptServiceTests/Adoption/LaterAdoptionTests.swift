@@ -120,12 +120,14 @@ import Testing
         try await AdoptionRun.begin(
           for: later, on: tables, modes: modes, isOfFile: false, isDryRun: true, in: live.harness.pool)
       }
-      #expect(try await run([.userPreferences]).firstStart == nil)
-      #expect(try await run([.profiles]).firstStart != nil)
+      #expect(try await run([.userPreferences]).firstStarts["user_preferences"] == nil)
+      #expect(try await run([.profiles]).firstStarts["profiles"] != nil)
+      // Of two tables only the one with a run has a first adoption.
+      #expect(try await run([.profiles, .userPreferences]).firstStarts.keys.sorted() == ["profiles"])
       // A run of an earlier version does not tell its tables.
       _ = try await live.harness.pool.query("UPDATE adoption_runs SET tables = NULL")
-      #expect(try await run([.userPreferences]).firstStart == nil)
-      #expect(try await run([.profiles]).firstStart != nil)
+      #expect(try await run([.userPreferences]).firstStarts["user_preferences"] == nil)
+      #expect(try await run([.profiles]).firstStarts["profiles"] != nil)
       #expect(!modes.bundleIDs(notWritingTo: [.profiles]).contains(first.bundleID))
     }
   }

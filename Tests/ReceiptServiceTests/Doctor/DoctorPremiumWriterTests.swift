@@ -52,6 +52,31 @@ import Testing
     }
   }
 
+  @Test(arguments: ["receiptdtest_reached_bypass", "receiptdtest_reached_owner"])
+  func `doctor fails where PostgREST may act as a writer`(role: String) async throws {
+    try await PremiumWriterTests.with("refuse") { live in
+      try await LiveTables.run(
+        """
+        DO $roles$ DECLARE statement text; BEGIN
+          FOREACH statement IN ARRAY ARRAY['CREATE ROLE authenticator LOGIN NOINHERIT', 'CREATE ROLE receiptdtest_tables',
+            'CREATE ROLE \(role) \(role.hasSuffix("bypass") ? "BYPASSRLS" : "IN ROLE receiptdtest_tables")',
+            'GRANT \(role) TO authenticator'] LOOP
+            BEGIN EXECUTE statement;
+            EXCEPTION WHEN duplicate_object OR unique_violation THEN NULL; END;
+          END LOOP;
+        END $roles$;
+        GRANT ALL ON SCHEMA public TO receiptdtest_tables;
+        GRANT SELECT, UPDATE ON profiles TO \(role);
+        ALTER TABLE profiles OWNER TO receiptdtest_tables;
+        """, on: live.pool)
+      let lines = try await PremiumWriterTests.lines(live)
+      #expect(
+        lines.contains {
+          $0.hasPrefix("FAIL  premium writers of profiles: PostgREST may act as \(role) for clients")
+        }, "\(lines)")
+    }
+  }
+
   @Test func `doctor names the roles that can get around a mode`() async throws {
     try await PremiumWriterTests.with("refuse") { live in
       let stored = try #require(

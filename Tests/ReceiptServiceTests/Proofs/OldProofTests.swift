@@ -119,6 +119,8 @@ enum OldProof {
       let (forgetful, _) = try OldProof.oldProofs(harness) { _ in .unknown }
       #expect(try await forgetful.run() == 1)
       #expect(try await harness.count("subscriptions WHERE old_proof_unknown_at IS NOT NULL") == 1)
+      let again = try await harness.validate(["signedTransaction": bought.signedTransaction], token: token)
+      #expect(again.date("entitlements.offlineGraceUntil") == grace)
       #expect(try await harness.premium(user).date("entitlements.offlineGraceUntil") == grace)
       // The answer, as the job records it.
       _ = try await harness.pool.query(

@@ -101,7 +101,9 @@ import Testing
       let ada = try #require(Harness.ada)
       _ = try await ResetDeviceSecretRequest(deviceID: "tablet", bundleID: ScreenTime.bundleID).perform(
         at: harness.service.support, by: ada)
-      #expect(try await Self.join("tablet", of: "ben", to: "phone", secret: second, harness).status == 200)
+      // The former secret may have been a stranger's, who joined the device.
+      #expect(try await harness.children(of: "phone").children == [])
+      #expect(try await Self.join("tablet", of: "ben", to: "phone", secret: second, harness).status == 201)
       #expect(try await harness.launch("tablet", account: "ann", secret: first).status == 401)
       #expect(try await harness.parent(of: "tablet", secret: second).string("pairing.state") == "active")
     }
@@ -119,6 +121,76 @@ import Testing
         #expect(refused.status == 422 && refused.code == name)
       }
       #expect(try await harness.count("devices") == 0)
+    }
+  }
+
+  @Test func `a device that paid keeps tier and end beside a stranger's trial that names it`() async throws {
+    try await withScreenTime { harness in
+      let bought = try harness.buy(ScreenTime.individual, bundleID: ScreenTime.bundleID)
+      _ = try await harness.device("victim", shows: bought)
+      let before = try await harness.entitlements("victim")
+      _ = try await harness.launch("stranger", account: "stranger")
+      #expect(try await harness.pair("victim", to: "stranger").status == 201)
+      let after = try await harness.entitlements("victim")
+      for member in ["tier", "status", "validUntil"] {
+        #expect(
+          after.string("entitlements.\(member)") == before.string("entitlements.\(member)"), "\(member)")
+      }
+      #expect(after.string("pairing.role") == nil)
+      // Once the purchase is over, the naming counts.
+      try await harness.happens(.refundLatest, to: bought.originalTransactionID)
+      #expect(try await harness.childState("victim") == "trial active")
+    }
+  }
+
+  @Test func `one plan pairs 20 more children a day than it allows, on all of its devices together`()
+    async throws
+  {
+    try await withScreenTime { harness in
+      let phones = ["phone-0", "phone-1", "phone-2"]
+      let bought = try await harness.device(phones[0], buys: ScreenTime.family)
+      for phone in phones { _ = try await harness.device(phone, shows: bought) }
+      var joined = 0
+      for number in 0..<30 {
+        let answer = try await harness.join("child-\(number)", to: phones[number % 3])
+        guard answer.status == 201 else {
+          #expect(answer.status == 429 && answer.code == "rate_limited")
+          continue
+        }
+        joined += 1
+        #expect(try await harness.unpair("child-\(number)", from: phones[(number + 1) % 3]).status == 200)
+      }
+      #expect(joined == 25)
+    }
+  }
+
+  @Test func `a code that a paired child uses again is counted, too`() async throws {
+    try await withScreenTime { harness in
+      try await harness.device("phone", buys: ScreenTime.family)
+      #expect(try await harness.join("tablet", to: "phone").status == 201)
+      for _ in 1...24 { #expect(try await harness.join("tablet", to: "phone").status == 200) }
+      #expect(try await harness.join("tablet", to: "phone").status == 429)
+    }
+  }
+
+  @Test(arguments: [true, false])
+  func `the children of an erased device stay with another device of the plan`(isBought: Bool) async throws {
+    try await withScreenTime { harness in
+      if isBought {
+        let bought = try await harness.device("phone", buys: ScreenTime.family)
+        _ = try await harness.device("tablet", shows: bought)
+      } else {
+        for device in ["phone", "tablet"] { _ = try await harness.launch(device, account: "mother") }
+      }
+      for (child, parent) in [("ann", "phone"), ("ben", "tablet")] {
+        #expect(try await harness.pair(child, to: parent).status == 201)
+        harness.clock.advance(seconds: 1)
+      }
+      _ = try await EraseCustomerRequest(customer: "phone", bundleID: ScreenTime.bundleID, force: true)
+        .perform(
+          at: harness.service.support, by: try #require(Harness.ada))
+      #expect(try await harness.children(of: "tablet").children == ["ann active", "ben active"])
+      #expect(try await harness.childState("ann") == (isBought ? "active active" : "trial active"))
     }
   }
 

@@ -1,14 +1,38 @@
 import AppStoreSimulator
+import Configuration
 import Crypto
 import Foundation
 import HTTPTypes
+import Subscriptions
 import Testing
 
 @testable import Customers
 @testable import ReceiptService
+@testable import Support
 
 /// Tokens of a real server, verified with the code of `docs/client.md`.
 @Suite struct EntitlementTokenTests {
+  @Test
+  func
+    `the token of a customer with access ends with offlineGraceUntil, and lives for five minutes at least`()
+    async throws
+  {
+    try await withHarness { harness in
+      let app = try #require(harness.service.support.catalog[TestApps.climbing])
+      let now = harness.clock.now
+      var said = app.entitlements(of: CustomerRecords(subscriptions: []), for: nil, at: now)
+      func exp() -> TimeInterval {
+        TimeInterval(EntitlementClaims(said, of: app, for: .user(UUID()), at: now).exp)
+          - now.timeIntervalSince1970
+      }
+      #expect(exp() == 7 * 86_400)
+      for (end, lifetime) in [(40.0, 300.0), (1_000, 1_000), (400 * 86_400, 400 * 86_400)] {
+        said.offlineGraceUntil = now + end
+        #expect(exp() == lifetime)
+      }
+    }
+  }
+
   @Test func `a client with a token knows its entitlements offline until the grace ends`()
     async throws
   {
