@@ -108,7 +108,7 @@ let package = Package(
       name: "APIDescription", resources: [.embedInCode("openapi.yaml")], swiftSettings: swiftSettings),
 
     // Charts as inline SVG.
-    .target(name: "Charts", swiftSettings: swiftSettings),
+    .target(name: "Charts", dependencies: ["Text"], swiftSettings: swiftSettings),
 
     // Text for people: lines of a terminal, characters that a terminal does not show, times.
     .target(name: "Text", dependencies: ["HTTP"], swiftSettings: swiftSettings),
@@ -238,8 +238,10 @@ let package = Package(
     .target(
       name: "Console",
       dependencies: [
-        "Actions", "AppStore", "Charts", "Configuration", "Customers", "Deliveries", "HTTP", "Identifiers",
-        "JSON", "Ledger", "Numbers", "Postgres", "Requests", "Subscriptions", "Support", "Text", "Work",
+        "Actions", "AppStore", "Authentication", "Charts", "Configuration", "Customers", "Deliveries",
+        "HTTP",
+        "Identifiers", "JSON", "Ledger", "Numbers", "Postgres", "Requests", "Subscriptions", "Support",
+        "Text", "Work",
         .product(name: "Crypto", package: "swift-crypto"),
         .product(name: "HTTPTypes", package: "swift-http-types"),
         .product(name: "Logging", package: "swift-log"),
@@ -356,7 +358,8 @@ let package = Package(
         .product(name: "Logging", package: "swift-log"),
       ],
       exclude: ["Python"], swiftSettings: swiftSettings),
-    .testTarget(name: "ChartsTests", dependencies: ["Charts", "Platform"], swiftSettings: swiftSettings),
+    .testTarget(
+      name: "ChartsTests", dependencies: ["Charts", "Platform", "Text"], swiftSettings: swiftSettings),
     .testTarget(name: "TextTests", dependencies: ["Text"], swiftSettings: swiftSettings),
     .testTarget(
       name: "WorkTests", dependencies: ["Postgres", "TestDatabase", "Work"], swiftSettings: swiftSettings),

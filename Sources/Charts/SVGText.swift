@@ -1,3 +1,5 @@
+import Text
+
 /// The text of an SVG element. Every text and attribute value is escaped.
 struct SVGText: Sendable {
   private(set) var text = ""
@@ -12,7 +14,7 @@ struct SVGText: Sendable {
     _ name: StaticString, _ attributes: KeyValuePairs<StaticString, String> = [:], text content: String
   ) {
     open(name, attributes, isEmpty: false)
-    text += Self.escaped(content)
+    text += content.escapedForHTML
     close(name)
   }
 
@@ -30,33 +32,11 @@ struct SVGText: Sendable {
     _ name: StaticString, _ attributes: KeyValuePairs<StaticString, String>, isEmpty: Bool
   ) {
     text += "<\(name)"
-    for (key, value) in attributes { text += " \(key)=\"\(Self.escaped(value))\"" }
+    for (key, value) in attributes { text += " \(key)=\"\(value.escapedForHTML)\"" }
     text += isEmpty ? "/>" : ">"
   }
 
   private mutating func close(_ name: StaticString) { text += "</\(name)>" }
-
-  /// A text for contents and quoted attributes of HTML and SVG. A control character, which XML does not allow, and a character
-  /// that changes the writing direction become U+FFFD; a line feed stays.
-  static func escaped(_ text: String) -> String {
-    var escaped = ""
-    escaped.reserveCapacity(text.utf8.count)
-    for scalar in text.unicodeScalars {
-      switch scalar {
-      case "&": escaped += "&amp;"
-      case "<": escaped += "&lt;"
-      case ">": escaped += "&gt;"
-      case "\"": escaped += "&quot;"
-      case "'": escaped += "&#39;"
-      case "\n": escaped += "\n"
-      case "\u{0}"..."\u{1F}", "\u{7F}"..."\u{9F}", "\u{200E}"..."\u{200F}", "\u{202A}"..."\u{202E}",
-        "\u{2066}"..."\u{2069}":
-        escaped += "\u{FFFD}"
-      default: escaped.unicodeScalars.append(scalar)
-      }
-    }
-    return escaped
-  }
 
   /// A coordinate with one decimal at most.
   static func number(_ value: Double) -> String {

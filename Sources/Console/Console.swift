@@ -22,8 +22,13 @@ package struct Console: Sendable {
     let catalog: AppCatalog
     let pool: PostgresPool
     let desk: SupportDesk
+    let outbox: Outbox
     let people: People
     let figures: BusinessFigures
+    /// The actions of support, each of which has a form.
+    let actions: [ConsoleAction]
+    /// What the page *Health* shows of this server.
+    let server: ServerFacts
     let traffic: ClientRateLimits
     let clock: ServiceClock
     let logger: Logger
@@ -32,16 +37,20 @@ package struct Console: Sendable {
 
     /// The parts of a service.
     package init(
-      catalog: AppCatalog, pool: PostgresPool, desk: SupportDesk, people: People, figures: BusinessFigures,
-      traffic: ClientRateLimits, clock: ServiceClock, logger: Logger,
+      catalog: AppCatalog, pool: PostgresPool, desk: SupportDesk, outbox: Outbox, people: People,
+      figures: BusinessFigures, actions: [ConsoleAction], server: ServerFacts, traffic: ClientRateLimits,
+      clock: ServiceClock, logger: Logger,
       bound:
         @escaping @Sendable (SupportOperation, @Sendable () async throws -> Response) async throws -> Response
     ) {
       self.catalog = catalog
       self.pool = pool
       self.desk = desk
+      self.outbox = outbox
       self.people = people
       self.figures = figures
+      self.actions = actions
+      self.server = server
       self.traffic = traffic
       self.clock = clock
       self.logger = logger
@@ -55,7 +64,11 @@ package struct Console: Sendable {
 
   /// The screens in the order of the navigation. The first one that a person may see is the person's start page.
   static func screens(_ parts: Parts) -> [ConsoleScreen] {
-    [search(parts), numbers(parts), report(parts)]
+    [
+      search(parts), customer(parts), lists(parts), numbers(parts), report(parts), queues(parts),
+      record(parts),
+      people(parts), configuration(parts), health(parts), actions(parts),
+    ]
   }
 
   /// Builds the pages.
@@ -127,7 +140,7 @@ package struct Console: Sendable {
             if frame.search != nil { frame.search = content.search }
             frame.banners = try await Self.banners(parts.pool)
             return Response(
-              headers: Self.pageHeaders,
+              status: content.status, headers: Self.pageHeaders,
               body: try templates.render(content.template, content.content, in: frame))
           }
         }

@@ -57,7 +57,7 @@ struct ConsoleRequest: Sendable {
 
 /// The answer of a page.
 enum ConsoleAnswer: Sendable {
-  /// An HTML page, with 200.
+  /// An HTML page.
   case page(ConsoleContent)
   /// 303 to a path with a query, after a write.
   case redirect(String)
@@ -74,6 +74,8 @@ enum ConsoleAnswer: Sendable {
 
 /// The content of a page inside the layout.
 struct ConsoleContent: Sendable {
+  /// The status of the response.
+  var status = HTTPResponse.Status.ok
   /// The title in the browser's tab.
   var title: String
   /// The name of the template.

@@ -66,29 +66,11 @@ struct ConsoleTemplates: Sendable {
   private struct UnknownTemplate: Error { let name: String }
 }
 
-/// Escapes texts for elements and quoted attributes of HTML, scalar by scalar: a quote with a combining character behind it is
-/// one Character, and must be escaped too. Characters that show nothing or change the writing direction become `?`, as on a
-/// terminal.
+/// Escapes what a template shows.
 struct SafeHTML: MustacheContentType {
   static let name = "CONSOLE"
 
-  func escapeText(_ text: String) -> String {
-    var escaped = ""
-    escaped.reserveCapacity(text.utf8.count)
-    for scalar in text.unicodeScalars {
-      switch scalar {
-      case "<": escaped += "&lt;"
-      case ">": escaped += "&gt;"
-      case "&": escaped += "&amp;"
-      case "\"": escaped += "&quot;"
-      case "'": escaped += "&#39;"
-      case "\n": escaped += "\n"
-      case _ where scalar.isInvisible: escaped += "?"
-      default: escaped.unicodeScalars.append(scalar)
-      }
-    }
-    return escaped
-  }
+  func escapeText(_ text: String) -> String { text.escapedForHTML }
 }
 
 /// The style, the script and the icon, under addresses that change with their contents.

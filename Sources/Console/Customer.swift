@@ -1,25 +1,498 @@
 import Actions
+import AppStore
+import Authentication
+import Configuration
+import Customers
+import Deliveries
+import Foundation
 import HTTP
+import HTTPTypes
+import JSON
+import Postgres
+import Subscriptions
 import Support
+import Text
 
 extension Console {
-  /// The page of a customer: the report of `receiptd customer`, read by the same action and with its record.
-  static func customer(_ parts: Parts) -> [ConsolePage] {
-    [
-      ConsolePage(path: "/console/customer/{id}", operation: .customer) { request in
-        let id: String = try request.request.parameters.require("id")
-        let report = try await parts.desk.customer(id, by: request.actor)
-        guard !report.isEmpty else { throw Problem.notFound(report.found.description) }
-        return .page(
-          ConsoleContent(
-            title: "Customer \(id)", template: "customer",
-            content: CustomerContent(asked: id, report: report.description), search: id, refreshes: false))
-      }
-    ]
+  /// *Customer*: the report of `GET /support/v1/customer/{id}` as a page, with what support can do and say.
+  static func customer(_ parts: Parts) -> ConsoleScreen {
+    ConsoleScreen(
+      entry: nil, path: "/console/customer", operation: .customer,
+      pages: [
+        ConsolePage(path: "/console/customer/{id}", operation: .customer) { request in
+          let id: String = try request.request.parameters.require("id")
+          let report = try await parts.desk.customer(id, by: request.actor)
+          guard !report.isEmpty else { throw Problem.notFound(report.found.detail + ".") }
+          return .page(
+            ConsoleContent(
+              title: id, template: "customer",
+              content: CustomerContent(report, for: request, catalog: parts.catalog), search: id))
+        },
+        ConsolePage(path: "/console/customer/{id}/export", operation: .exportCustomer) { request in
+          let data = try await parts.desk.exportCustomer(
+            request.request.parameters.require("id"), bundleID: request.query["bundleID"])
+          var response = try Response.json(.ok, data)
+          response.headers[.contentDisposition] = "attachment; filename=\"customer.json\""
+          return .file(response)
+        },
+      ],
+      templates: [
+        "customer": PackageResources.customer_mustache, "purchase": PackageResources.purchase_mustache,
+      ])
   }
 }
 
+/// What the page shows.
 private struct CustomerContent: Sendable {
   let asked: String
-  let report: String
+  let detail: String
+  let customers: [ShownCustomer]
+  let unclaimed: [ShownPurchase]
+  let hasUnclaimed: Bool
+  let refusals: [RefusalLine]
+  let hasRefusals: Bool
+  let parents: [Parent]
+  let hasParents: Bool
+
+  struct Parent: Sendable {
+    let id: String
+    let app: String
+    let path: String
+  }
+
+  init(_ report: CustomerReport, for request: ConsoleRequest, catalog: AppCatalog) {
+    asked = report.asked
+    detail = report.found.detail
+    customers = report.customers.map { ShownCustomer($0, for: request, in: catalog[$0.bundleID]) }
+    unclaimed = report.unclaimed.map { ShownPurchase($0, for: request, showsApp: true) }
+    hasUnclaimed = !unclaimed.isEmpty
+    refusals =
+      report.customers.isEmpty ? report.found.search.refusals.map { RefusalLine($0, for: request) } : []
+    hasRefusals = !refusals.isEmpty
+    parents = report.found.search.parents.filter { !report.found.search.customers.contains($0) }.map {
+      Parent(id: $0.customer.id, app: $0.bundleID, path: Console.customerPath($0.customer.id))
+    }
+    hasParents = !parents.isEmpty
+  }
+}
+
+/// A customer of one app.
+private struct ShownCustomer: Sendable {
+  let kind: String
+  let customer: String
+  let app: String
+  let bundleID: String
+  let isOpen: Bool
+  let tier: String?
+  let status: String
+  let until: Moment?
+  let isEndless: Bool
+  let because: String
+  let hasPriority: Bool
+  let paid: String
+  let firstSeen: String?
+  let confirmed: Moment?
+  let freeAccess: Moment?
+  let features: [Feature]
+  let warnings: [Warning]
+  let purchases: [ShownPurchase]
+  let grants: [ShownGrant]
+  let trial: ShownTrial?
+  let children: [ShownChild]
+  let childrenTitle: String
+  let events: [ShownEvent]
+  let eventsHidden: Int?
+  let refusals: [RefusalLine]
+  let actions: [ActionLink]
+  let replies: [Reply]
+  let hasPurchases: Bool
+  let hasGrants: Bool
+  let hasChildren: Bool
+  let hasRefusals: Bool
+  let hasReplies: Bool
+  let recordPath: String?
+
+  struct Feature: Sendable {
+    let name: String
+    let value: String
+  }
+
+  struct Warning: Sendable {
+    /// `warn`, `bad` or `note`.
+    let level: String
+    let title: String
+    let text: String
+  }
+
+  init(_ customer: ReportedCustomer, for request: ConsoleRequest, in configured: App?) {
+    let now = request.instant
+    kind = customer.kind
+    self.customer = customer.customer
+    (app, bundleID) = (customer.app, customer.bundleID)
+    let entitlements = customer.entitlements
+    isOpen = entitlements.isAccessGranted
+    tier = entitlements.tier
+    status = entitlements.status
+    until = customer.accessUntil.map { Moment($0, from: now) }
+    isEndless = isOpen && customer.accessUntil == nil
+    because = customer.because.withCapital
+    hasPriority = customer.hasPrioritySupport
+    paid = Self.total(customer.purchases)
+    firstSeen = (customer.seen?.firstAt ?? customer.purchases.compactMap(\.plan.firstPurchaseDate).min())
+      .map { "\(Day(of: $0))" }
+    confirmed = customer.purchases.compactMap(\.plan.confirmedAt).max().map { Moment($0, from: now) }
+    freeAccess = customer.freeAccessSince.map { Moment($0, from: now) }
+    features = entitlements.features.ordered.map { Feature(name: $0.name, value: $0.value.words) }
+    warnings = Self.warnings(customer, at: now)
+    purchases = customer.purchases.map { ShownPurchase($0, for: request, of: customer.customer) }
+    grants = customer.grants.map { ShownGrant($0, for: request, of: customer.customer) }
+    trial = customer.trial.map { ShownTrial($0, from: now) }
+    children = customer.children.map { ShownChild($0, from: now) }
+    let limit = entitlements.features["childDevices"].map { $0.words } ?? "no limit"
+    childrenTitle = "\(customer.children.count + customer.childrenHidden) of \(limit)"
+    events = customer.events.reversed().map { ShownEvent($0, from: now) }
+    eventsHidden = customer.eventsHidden > 0 ? customer.eventsHidden : nil
+    refusals = customer.refusedAttempts.reversed().map { RefusalLine($0, for: request) }
+    actions = ActionLink.links(for: customer, request)
+    replies = Reply.replies(to: customer, at: now)
+    (hasPurchases, hasGrants) = (!purchases.isEmpty, !grants.isEmpty)
+    (hasChildren, hasRefusals, hasReplies) = (!children.isEmpty, !refusals.isEmpty, !replies.isEmpty)
+    recordPath = link("/console/record", ["customer": customer.customer])
+  }
+
+  /// The sums that were paid, by currency.
+  private static func total(_ purchases: [ReportedPurchase]) -> String {
+    var sums: [String: Decimal] = [:]
+    for purchase in purchases
+    where purchase.environment == "Production" && purchase.ownership != "FAMILY_SHARED" {
+      for money in purchase.plan.totalPaid {
+        sums[money.currency, default: 0] += Decimal(string: money.amount) ?? 0
+      }
+    }
+    return sums.isEmpty
+      ? "nothing" : sums.sorted { $0.key < $1.key }.map { "\($0.value) \($0.key)" }.joined(separator: ", ")
+  }
+
+  private static func warnings(_ customer: ReportedCustomer, at now: Date) -> [Warning] {
+    var warnings: [Warning] = []
+    for double in customer.doublePurchases {
+      warnings.append(Warning(level: "bad", title: "Bought twice", text: double.advice))
+    }
+    for purchase in customer.purchases {
+      let id = purchase.originalTransactionID
+      if ["billingGrace", "billingRetry"].contains(purchase.storeStatus) {
+        let until = purchase.chargeRetriesUntil.map { " Apple tries until \(Day(of: $0))." } ?? ""
+        warnings.append(
+          Warning(
+            level: "warn", title: "Billing trouble",
+            text: "Apple could not charge \(purchase.productID) (\(id)).\(until)"))
+      }
+      for refund in purchase.refundRequests where refund.outcome == nil {
+        let consent = refund.hasConsent ? "" : " The customer's consent is missing."
+        warnings.append(
+          Warning(
+            level: "warn", title: "Open refund request",
+            text: "Apple asked about \(refund.transactionID) and takes an answer until "
+              + "\(Moment(refund.deadline, from: now).text) (\(Moment(refund.deadline, from: now).relative)).\(consent)"
+          ))
+      }
+      if purchase.plan.priceIncrease == "pending", purchase.storeStatus == "active" {
+        warnings.append(
+          Warning(
+            level: "note", title: "Price increase",
+            text:
+              "The customer has not agreed to the new price of \(purchase.productID). Without consent it ends."
+          ))
+      }
+      if let note = purchase.note {
+        warnings.append(Warning(level: "note", title: "Not counted", text: "\(id): \(note)."))
+      }
+      if let oldProof = purchase.oldProof {
+        warnings.append(Warning(level: "note", title: "Old proof", text: "\(id): \(oldProof)."))
+      }
+    }
+    if let attempt = customer.attemptOnAnother {
+      warnings.append(
+        Warning(
+          level: "warn", title: "Another account has the purchase",
+          text:
+            "A request that named this customer showed the transaction \(attempt.transactionID ?? ""), which belongs to another "
+            + "customer. Ask whether both accounts are theirs; a lead moves it by 'Transfer' below."))
+    } else if customer.purchases.isEmpty, customer.grants.isEmpty, customer.trial == nil, customer.seen != nil
+    {
+      warnings.append(
+        Warning(
+          level: "note", title: "Known, without purchase",
+          text:
+            "The user signed in, and no purchase, grant or trial of theirs ever came. Ask for the order id."))
+    }
+    let paused = customer.children.filter { $0.pausedBecause != nil }
+    for child in paused.prefix(5) {
+      warnings.append(
+        Warning(
+          level: "note", title: "Paused child",
+          text: "\(child.name ?? child.childDeviceID): \(child.pausedBecause ?? "")."))
+    }
+    return warnings
+  }
+}
+
+extension ReportedCustomer {
+  /// The latest refused request for a purchase of another customer.
+  var attemptOnAnother: RefusedAttempt? {
+    refusedAttempts.last { $0.code == "belongs_to_another_customer" && $0.transactionID != nil }
+  }
+}
+
+/// A purchase, for the partial `purchase`.
+private struct ShownPurchase: Sendable {
+  let id: String
+  let product: String
+  let ownApp: String?
+  let tier: String
+  let status: String
+  let storeStatus: String
+  /// The class of the tag: `good`, `warn` or `bad`.
+  let level: String
+  let bought: String
+  let end: String
+  let cost: String?
+  let change: String?
+  let environment: String?
+  let ownership: String?
+  let account: String?
+  let owned: String?
+  let takenFrom: String?
+  let takenFromPath: String?
+  let paid: String
+  let devices: [Device]
+  let hasDevices: Bool
+  let refunds: [Refund]
+  let signed: Moment?
+  let note: String?
+  let transferPath: String?
+  let extendPath: String?
+  let refundPath: String?
+
+  struct Device: Sendable {
+    let id: String
+    let path: String
+  }
+
+  struct Refund: Sendable {
+    let transaction: String
+    let asked: Moment
+    let state: String
+    let text: String
+  }
+
+  init(
+    _ purchase: ReportedPurchase, for request: ConsoleRequest, of customer: String? = nil,
+    showsApp: Bool = false
+  ) {
+    let now = request.instant
+    id = purchase.originalTransactionID
+    product = purchase.productID
+    ownApp = showsApp ? purchase.bundleID : nil
+    tier = purchase.tier ?? "no tier"
+    status = purchase.status
+    storeStatus = purchase.storeStatus
+    level =
+      switch purchase.status {
+      case "active": "good"
+      case "grace": "warn"
+      default: "bad"
+      }
+    bought = purchase.bought.trimmingPrefix("bought ").readingTimes
+    end = purchase.end.withCapital.readingTimes
+    cost = purchase.cost.map { $0.trimmingPrefix("price ").readingTimes }
+    change =
+      purchase.storeStatus == "expired"
+      ? nil : purchase.plan.pendingProductID.map { "Changes to \($0) at the next renewal" }
+    environment = purchase.environment == "Production" ? nil : purchase.environment
+    ownership = purchase.ownership == "PURCHASED" ? nil : "Shared by a family member"
+    account = purchase.appleAccount
+    owned = purchase.ownedBecause
+    takenFrom = purchase.takenFrom
+    takenFromPath = purchase.takenFrom.map(Console.customerPath)
+    let sums = purchase.plan.totalPaid.map(\.description).joined(separator: ", ")
+    paid = purchase.environment == "Production" && !sums.isEmpty ? sums : "nothing"
+    devices = purchase.devices.map { Device(id: $0.deviceID, path: Console.customerPath($0.deviceID)) }
+    hasDevices = !devices.isEmpty
+    refunds = purchase.refundRequests.map { refund in
+      Refund(
+        transaction: refund.transactionID, asked: Moment(refund.askedAt, from: now), state: refund.state,
+        text: [
+          refund.reason.map { "Reason: \($0)" }, refund.answer.map { "Answer: \($0)" },
+          refund.because?.withCapital,
+        ]
+        .compactMap(\.self).joined(separator: ". "))
+    }
+    signed = purchase.plan.confirmedAt.map { Moment($0, from: now) }
+    note = purchase.note
+    let mayTransfer = request.may(.transfer) && purchase.ownership != "FAMILY_SHARED"
+    transferPath =
+      mayTransfer
+      ? link("/console/act/transfer", ["originalTransactionID": id, "back": customer ?? id]) : nil
+    extendPath =
+      request.may(.extendRenewal) && purchase.storeStatus == "active" && purchase.expiryDate != nil
+      ? link("/console/act/extend-renewal", ["originalTransactionID": id, "back": customer ?? id]) : nil
+    refundPath =
+      request.may(.refundAnswer)
+      ? link("/console/act/refund-answer", ["id": id, "back": customer ?? id]) : nil
+  }
+}
+
+private struct ShownGrant: Sendable {
+  let grant: String
+  let tier: String
+  let isOpen: Bool
+  let starts: Moment
+  let ends: Moment?
+  let grantedBy: String
+  let words: String
+  let revoked: String?
+  let exclusion: String?
+  let revokePath: String?
+
+  init(_ grant: ReportedGrant, for request: ConsoleRequest, of customer: String) {
+    let now = request.instant
+    self.grant = grant.grant
+    tier = grant.tier
+    isOpen = grant.isOpen
+    starts = Moment(grant.startsAt, from: now)
+    ends = grant.endsAt.map { Moment($0, from: now) }
+    grantedBy = grant.grantedBy
+    words = grant.reason
+    revoked = grant.revokedAt.map { "Revoked \(Moment($0, from: now).text) by \(grant.revokedBy ?? "?")" }
+    exclusion = grant.note
+    // An agent revokes own grants alone.
+    let may = request.may(.people) || request.may(.revokeGrant) && grant.grantedBy == request.person.name
+    revokePath =
+      grant.isOpen && may ? link("/console/act/revoke-grant", ["grant": grant.grant, "back": customer]) : nil
+  }
+}
+
+private struct ShownTrial: Sendable {
+  let started: Moment
+  let ends: Moment?
+  let isRunning: Bool
+  let exclusion: String?
+
+  init(_ trial: ReportedTrial, from now: Date) {
+    started = Moment(trial.startedAt, from: now)
+    ends = trial.endsAt.map { Moment($0, from: now) }
+    isRunning = trial.isRunning
+    exclusion = trial.note
+  }
+}
+
+private struct ShownChild: Sendable {
+  let id: String
+  let path: String
+  let name: String?
+  let isActive: Bool
+  let childStatus: String
+  let paired: Moment
+  let pausedBecause: String?
+
+  init(_ child: ReportedChild, from now: Date) {
+    id = child.childDeviceID
+    path = Console.customerPath(child.childDeviceID)
+    name = child.name
+    isActive = child.status == "active"
+    childStatus = child.status
+    paired = Moment(child.pairedAt, from: now)
+    pausedBecause = child.pausedBecause
+  }
+}
+
+private struct ShownEvent: Sendable {
+  let at: Moment
+  let event: String
+  let what: String
+  let source: String
+  /// A sign for the source, which the column names too.
+  let sign: String
+
+  init(_ event: TimelineEvent, from now: Date) {
+    at = Moment(event.at, from: now)
+    self.event = event.event
+    what = event.what
+    source = event.source
+    sign =
+      switch event.source {
+      case "webhook": "↓"
+      case "history": "↺"
+      case "proof", "client": "↑"
+      case "support": "●"
+      default: "◷"
+      }
+  }
+}
+
+/// An action on a customer, greyed where the role does not allow it.
+private struct ActionLink: Sendable {
+  let label: String
+  let path: String?
+  /// Who may do it, if the person may not.
+  let allowed: String
+
+  static func links(for customer: ReportedCustomer, _ request: ConsoleRequest) -> [ActionLink] {
+    let (id, app) = (customer.customer, customer.bundleID)
+    func act(_ label: String, _ operation: SupportOperation, _ parameters: KeyValuePairs<String, String?>)
+      -> ActionLink
+    {
+      ActionLink(
+        label: label,
+        path: request.may(operation) ? link("/console/act/\(operation.rawValue)", parameters) : nil,
+        allowed: "A \(operation.leastRole.rawValue) may do this.")
+    }
+    var links = [
+      act("Ask Apple now", .refresh, ["id": id, "back": id]),
+      act("Grant access", .grant, ["customer": id, "bundleID": app, "back": id]),
+    ]
+    if customer.trial != nil {
+      links.append(act("Extend the trial", .extendTrial, ["deviceID": id, "bundleID": app, "back": id]))
+    }
+    if customer.kind == "device" {
+      links.append(
+        act("Reset the device's secret", .resetDeviceSecret, ["deviceID": id, "bundleID": app, "back": id]))
+    }
+    links.append(
+      ActionLink(
+        label: "Export as JSON",
+        path: request.may(.exportCustomer)
+          ? link(Console.customerPath(id) + "/export", ["bundleID": app]) : nil,
+        allowed: "A lead may do this."))
+    links.append(act("Erase the customer", .eraseCustomer, ["customer": id, "bundleID": app, "back": id]))
+    return links
+  }
+}
+
+extension StringProtocol {
+  /// The text with its times as `2026-11-27 04:43 UTC`.
+  fileprivate var readingTimes: String {
+    String(self).replacing(/([0-9]{4}-[0-9]{2}-[0-9]{2})T([0-9]{2}:[0-9]{2}):[0-9]{2}Z/) {
+      "\($0.1) \($0.2) UTC"
+    }
+  }
+}
+
+extension String {
+  /// The text with a capital letter at its start.
+  var withCapital: String { prefix(1).uppercased() + dropFirst() }
+}
+
+extension FeatureValue {
+  /// The value in words.
+  var words: String {
+    switch self {
+    case .flag(let isOn): isOn ? "yes" : "no"
+    case .count(let count): "\(count)"
+    case .amount(let amount): "\(amount)"
+    case .word(let word): word
+    case .unlimited: "no limit"
+    }
+  }
 }

@@ -1,4 +1,5 @@
 import Actions
+import Configuration
 import Customers
 import Foundation
 import HTTP
@@ -15,15 +16,16 @@ extension Console {
         ConsolePage(path: "/console/search", operation: .find) { request in
           try await SearchPage(parts: parts).answer(request)
         }
-      ] + customer(parts),
-      templates: [
-        "search": PackageResources.search_mustache, "customer": PackageResources.customer_mustache,
-      ])
+      ],
+      templates: ["search": PackageResources.search_mustache])
   }
 
   /// The path of a customer's page.
   /// - Parameter id: anything that a search finds.
   static func customerPath(_ id: String) -> String { "/console/customer/" + id.percentEncoded }
+
+  /// The path of a search, for an id that may be unknown.
+  static func searchPath(_ id: String) -> String { link("/console/search", ["q": id]) }
 }
 
 private struct SearchPage: Sendable {
@@ -43,7 +45,7 @@ private struct SearchPage: Sendable {
       if found.isFound, hits == 1, found.search.refusals.isEmpty {
         return .redirect(Console.customerPath(text))
       }
-      content.result = SearchContent.Result(found, asked: text, from: request.instant)
+      content.result = SearchContent.Result(found, for: request)
     } else {
       let (notifications, refusals) = (
         LatestRows.notifications(Self.latest), LatestRows.refusals(Self.latest)
@@ -54,7 +56,7 @@ private struct SearchPage: Sendable {
       content.latest = SearchContent.Latest(
         notifications: try answers[0].map { try SearchContent.Notification($0, from: request.instant) },
         refusals: try answers[1].map { try RefusedAttempt($0) }
-          .map { RefusalLine($0, from: request.instant) })
+          .map { RefusalLine($0, for: request) })
     }
     return .page(
       ConsoleContent(
@@ -80,7 +82,7 @@ private struct SearchContent: Sendable {
     let refusals: [RefusalLine]
     let hasRefusals: Bool
 
-    init(_ found: FindResult, asked: String, from now: Date) {
+    init(_ found: FindResult, for request: ConsoleRequest) {
       isFound = found.isFound
       outcome =
         switch found.outcome {
@@ -101,7 +103,7 @@ private struct SearchContent: Sendable {
         }
       }
       self.hits = hits
-      refusals = found.search.refusals.map { RefusalLine($0, from: now) }
+      refusals = found.search.refusals.map { RefusalLine($0, for: request) }
       hasRefusals = !refusals.isEmpty
     }
   }
@@ -146,16 +148,23 @@ struct RefusalLine: Sendable {
   let transaction: String?
   let transactionPath: String?
   let requestID: String
+  /// The form that moves the purchase to the customer, who proved it and met another owner.
+  let transferPath: String?
 
-  init(_ attempt: RefusedAttempt, from now: Date) {
-    at = Moment(attempt.at, from: now)
+  init(_ attempt: RefusedAttempt, for request: ConsoleRequest) {
+    at = Moment(attempt.at, from: request.instant)
     code = attempt.code
     route = attempt.route
     app = attempt.bundleID
     named = attempt.userID?.uuidString.lowercased() ?? attempt.deviceID
-    path = named.map(Console.customerPath)
+    path = named.map(Console.searchPath)
     transaction = attempt.transactionID
-    transactionPath = attempt.transactionID.map(Console.customerPath)
+    transactionPath = attempt.transactionID.map(Console.searchPath)
+    transferPath =
+      attempt.code == "belongs_to_another_customer" && attempt.transactionID != nil && request.may(.transfer)
+      ? link(
+        "/console/act/transfer", ["originalTransactionID": attempt.transactionID, "to": named, "back": named])
+      : nil
     requestID = attempt.requestID
   }
 }

@@ -90,6 +90,28 @@ extension String {
     return String(UnicodeScalarView(unicodeScalars.map { $0.isInvisible ? "?" : $0 }))
   }
 
+  /// The text for contents and quoted attributes of HTML and SVG, with `?` for characters that show nothing or change the writing
+  /// direction. A line feed stays.
+  ///
+  /// It goes scalar by scalar: a quote with a combining character behind it is one `Character`, and must be escaped too.
+  package var escapedForHTML: String {
+    var escaped = ""
+    escaped.reserveCapacity(utf8.count)
+    for scalar in unicodeScalars {
+      switch scalar {
+      case "<": escaped += "&lt;"
+      case ">": escaped += "&gt;"
+      case "&": escaped += "&amp;"
+      case "\"": escaped += "&quot;"
+      case "'": escaped += "&#39;"
+      case "\n": escaped += "\n"
+      case _ where scalar.isInvisible: escaped += "?"
+      default: escaped.unicodeScalars.append(scalar)
+      }
+    }
+    return escaped
+  }
+
   /// The text with U+0000 replaced: JSON allows it, PostgreSQL's `text` does not.
   package var storable: String { utf8.contains(0) ? replacing("\0", with: "\u{FFFD}") : self }
 }

@@ -1,6 +1,7 @@
 import Foundation
 import Platform
 import Testing
+import Text
 
 @testable import Charts
 
@@ -115,7 +116,7 @@ import Testing
   }
 
   @Test func `every text of a hostile name is a text, and nothing else`() {
-    let escaped = SVGText.escaped(Self.hostile.joined())
+    let escaped = Self.hostile.joined().escapedForHTML
     for character in ["<", ">", "\"", "'", "\0", "\u{1B}", "\u{202E}"] {
       #expect(!escaped.contains(character))
     }

@@ -52,17 +52,6 @@ extension Service {
     return router
   }
 
-  /// The pages for people.
-  private var console: Console {
-    Console(
-      Console.Parts(
-        catalog: catalog, pool: pool, desk: support, people: people, figures: numbers.figures,
-        traffic: traffic, clock: clock, logger: logger,
-        bound: { operation, page in
-          try await self.sharedResources.supportPlaces.run(operation, page)
-        }))
-  }
-
   /// Keeps a refusal for support, and adds to its log line what the request names.
   private func keepRefusals(_ next: @escaping Responder) -> Responder {
     { request in

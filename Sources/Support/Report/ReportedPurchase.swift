@@ -155,7 +155,8 @@ extension ReportedPurchase {
       : "\(known) was not asked whether it was refunded since, because the app has no key"
   }
 
-  var bought: String {
+  /// When it was bought.
+  package var bought: String {
     if let upcomingProductID {
       return "next period charged ahead: \(upcomingProductID) from \(purchaseDate.rfc3339)"
     }
@@ -165,7 +166,8 @@ extension ReportedPurchase {
     return "bought \(first.rfc3339), current period since \(purchaseDate.rfc3339)"
   }
 
-  var cost: String? {
+  /// Price, offer and storefront.
+  package var cost: String? {
     let parts = [
       plan.price.map { "price \(upcomingProductID == nil ? "" : "of the next period ")\($0)" }, plan.offer,
       plan.storefront.map { "storefront \($0)" },
@@ -182,7 +184,8 @@ extension ReportedPurchase {
     return "paid in total: \(sums.isEmpty ? "nothing" : sums)"
   }
 
-  var end: String {
+  /// How it goes on or ended.
+  package var end: String {
     if let revokedAt { return "refunded or revoked at \(revokedAt.rfc3339)" }
     guard let expiryDate else { return "does not expire" }
     let reason = plan.endReason.map { " (\($0))" } ?? ""

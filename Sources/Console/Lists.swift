@@ -1,0 +1,301 @@
+import Actions
+import Configuration
+import Foundation
+import HTTP
+import Postgres
+import Subscriptions
+
+extension Console {
+  /// *Lists*: the customers and purchases of one kind, with filters in the address, as a page or as CSV.
+  static func lists(_ parts: Parts) -> ConsoleScreen {
+    let page = ListPage(parts: parts)
+    return ConsoleScreen(
+      entry: "Lists", path: "/console/lists", operation: .find,
+      pages: [
+        ConsolePage(path: "/console/lists", operation: .find) { request in try await page.answer(request) }
+      ],
+      templates: ["lists": PackageResources.lists_mustache])
+  }
+}
+
+/// A list: its rows have an instant, a customer, a purchase, an app, a product, and words.
+private struct ListKind: Sendable {
+  /// The value of `list` in the address.
+  let name: String
+  let title: String
+  /// What is in it, in a sentence.
+  let explanation: String
+  /// The heading of the instant.
+  let heading: String
+  /// The rows of an app, or of all: at most `limit`, of the days that the filter allows. All read an index from one end.
+  let rows: @Sendable (_ app: String?, _ now: Date, _ days: Int, _ limit: Int) -> Postgres.Query
+  /// The usual number of days.
+  var days = 7
+  /// Whether its ids are of clients, and may be unknown.
+  var isUnproven = false
+
+  private static func purchases(
+    _ name: String, _ title: String, _ explanation: String, _ heading: String, days: Int,
+    isPast: Bool = false,
+    where condition: StaticString,
+    what: StaticString = "concat_ws(', ', s.store_status, s.price || ' ' || s.currency)"
+  ) -> ListKind {
+    ListKind(
+      name: name, title: title, explanation: explanation, heading: heading,
+      rows: { app, now, days, limit in
+        let span = TimeInterval(days) * 86_400
+        let (from, until) = isPast ? (now - span, now) : (now, now + span)
+        return """
+          SELECT s.expiry_date AS at, coalesce(s.user_id::text, s.device_id) AS customer,
+            s.original_transaction_id AS purchase, s.bundle_id, s.product_id, \(unescaped: what) AS what
+          FROM support_subscriptions s
+          WHERE s.expiry_date >= \(from) AND s.expiry_date < \(until)
+            AND (\(app)::text IS NULL OR s.bundle_id = \(app)) AND \(unescaped: condition)
+          ORDER BY s.expiry_date LIMIT \(limit)
+          """
+      }, days: days)
+  }
+
+  static let all: [ListKind] = [
+    purchases(
+      "billing", "Billing trouble",
+      "Apple could not charge them: in billing grace, or retried for up to 60 days.",
+      "Paid until", days: 60, isPast: true,
+      where: "s.store_status IN ('billingGrace', 'billingRetry')"),
+    purchases(
+      "renewing", "Renewing soon", "They renew within these days.", "Renews", days: 7,
+      where: "s.will_renew AND s.environment = 'Production'",
+      what:
+        "concat_ws(', ', coalesce(s.renewal_price, s.price) || ' ' || coalesce(s.renewal_currency, s.currency), s.renewal_offer)"
+    ),
+    purchases(
+      "cancelled", "Cancelled but running", "They will not renew, and still run.", "Ends", days: 31,
+      where: "NOT s.will_renew AND s.has_access AND s.environment = 'Production'",
+      what: "concat_ws(', ', s.end_reason, s.price || ' ' || s.currency)"),
+    purchases(
+      "price", "Price increase pending", "The customer has not agreed to a higher price yet.",
+      "Ends without consent",
+      days: 31, where: "s.price_increase = 'pending'",
+      what: "s.price || ' to ' || s.renewal_price || ' ' || s.renewal_currency"),
+    ListKind(
+      name: "refunded", title: "Refunded", explanation: "Apple refunded or revoked them within these days.",
+      heading: "Refunded",
+      rows: { app, now, days, limit in
+        """
+        SELECT t.revoked_at AS at, coalesce(s.user_id::text, s.device_id) AS customer,
+          t.original_transaction_id AS purchase, t.bundle_id, t.product_id, t.price || ' ' || t.currency AS what
+        FROM support_transactions t LEFT JOIN subscriptions s USING (original_transaction_id)
+        WHERE t.revoked_at >= \(now - TimeInterval(days) * 86_400) AND t.revoked_at <= \(now)
+          AND (\(app)::text IS NULL OR t.bundle_id = \(app))
+        ORDER BY t.revoked_at DESC LIMIT \(limit)
+        """
+      }, days: 31),
+    ListKind(
+      name: "refund-requests", title: "Refund requests to answer",
+      explanation: "Apple asked about a refund, and takes an answer until then.", heading: "Deadline",
+      rows: { app, now, _, limit in
+        """
+        SELECT c.deadline AS at, coalesce(s.user_id::text, s.device_id) AS customer,
+          c.original_transaction_id AS purchase, c.bundle_id, s.product_id,
+          concat_ws('; ', c.request_reason, c.last_error) AS what
+        FROM store_calls c LEFT JOIN subscriptions s USING (original_transaction_id)
+        WHERE c.settled_at IS NULL AND c.kind = 'consumption' AND (\(app)::text IS NULL OR c.bundle_id = \(app))
+        ORDER BY c.deadline LIMIT \(limit)
+        """
+      }),
+    purchases(
+      "without-owner", "Without owner", "They run, and no customer has proved them yet.", "Paid until",
+      days: 31,
+      where: "s.user_id IS NULL AND s.device_id IS NULL"),
+    ListKind(
+      name: "sandbox", title: "Sandbox", explanation: "Purchases of testers and of TestFlight.",
+      heading: "Until",
+      rows: { app, _, _, limit in
+        """
+        SELECT s.expiry_date AS at, coalesce(s.user_id::text, s.device_id) AS customer,
+          s.original_transaction_id AS purchase, s.bundle_id, s.product_id, s.environment AS what
+        FROM subscriptions s
+        WHERE s.environment <> 'Production' AND (\(app)::text IS NULL OR s.bundle_id = \(app))
+        ORDER BY s.bundle_id, s.original_transaction_id LIMIT \(limit)
+        """
+      }),
+    ListKind(
+      name: "trials", title: "Trials that end",
+      explanation: "Trials of the apps' own that end within these days.",
+      heading: "Ends",
+      rows: { app, now, days, limit in
+        """
+        SELECT r.ends_at AS at, r.device_id AS customer, NULL::text AS purchase, r.bundle_id, NULL::text AS product_id,
+          'began ' || to_char(r.started_at AT TIME ZONE 'UTC', 'YYYY-MM-DD') AS what
+        FROM trials r
+        WHERE r.continues IS NULL AND r.ends_at >= \(now) AND r.ends_at < \(now + TimeInterval(days) * 86_400)
+          AND (\(app)::text IS NULL OR r.bundle_id = \(app))
+        ORDER BY r.ends_at LIMIT \(limit)
+        """
+      }),
+    ListKind(
+      name: "grants", title: "Grants that end", explanation: "Grants that end within these days.",
+      heading: "Ends",
+      rows: { app, now, days, limit in
+        """
+        SELECT g.next_change_at AS at, coalesce(g.user_id::text, g.device_id) AS customer, NULL::text AS purchase,
+          g.bundle_id, NULL::text AS product_id, concat(g.tier, ', by ', g.granted_by, ': ', g.reason) AS what
+        FROM grants g
+        WHERE (g.followed_until IS NULL OR g.followed_until < g.next_change_at)
+          AND g.next_change_at >= \(now) AND g.next_change_at < \(now + TimeInterval(days) * 86_400)
+          AND (\(app)::text IS NULL OR g.bundle_id = \(app))
+        ORDER BY g.next_change_at LIMIT \(limit)
+        """
+      }, days: 31),
+    ListKind(
+      name: "refused", title: "Refused requests",
+      explanation: "Requests of clients that were answered with 4xx. What they name is unproven.",
+      heading: "Refused",
+      rows: { app, now, days, limit in
+        """
+        SELECT a.at, coalesce(a.user_id::text, a.device_id) AS customer, a.transaction_id AS purchase, a.bundle_id,
+          NULL::text AS product_id, concat(a.code, ': ', a.route, ', request ', a.request_id) AS what
+        FROM refused_attempts a
+        WHERE a.at >= \(now - TimeInterval(days) * 86_400) AND a.at <= \(now)
+          AND (\(app)::text IS NULL OR a.bundle_id = \(app))
+        ORDER BY a.at DESC LIMIT \(limit)
+        """
+      }, isUnproven: true),
+  ]
+}
+
+private struct ListPage: Sendable {
+  let parts: Console.Parts
+
+  private static let limit = 200
+  private static let csvLimit = 10_000
+  private static let maximumDays = 366
+
+  func answer(_ request: ConsoleRequest) async throws -> ConsoleAnswer {
+    let name = request.value("list")
+    guard let kind = name == nil ? ListKind.all.first : ListKind.all.first(where: { $0.name == name }) else {
+      throw Problem.invalidRequest(
+        "'list' must be one of \(ListKind.all.map(\.name).joined(separator: ", ")).")
+    }
+    let app = request.value("app")
+    if let app { _ = try parts.catalog.app(named: app) }
+    var days = kind.days
+    if let text = request.value("days") {
+      guard let number = Int(text), (1...Self.maximumDays).contains(number) else {
+        throw Problem.invalidRequest("'days' must be from 1 to \(Self.maximumDays).")
+      }
+      days = number
+    }
+    let isCSV = request.value("format") == "csv"
+    let limit = isCSV ? Self.csvLimit : Self.limit
+    let rows = try await parts.pool.query(kind.rows(app, request.instant, days, limit + 1)).map(ListRow.init)
+    if isCSV { return .csv(ListRow.csv(rows.prefix(limit)), named: kind.name) }
+    let addressed = { (list: String) in link("/console/lists", ["list": list, "app": app]) }
+    return .page(
+      ConsoleContent(
+        title: kind.title, template: "lists",
+        content: ListContent(
+          title: kind.title, explanation: kind.explanation, heading: kind.heading, list: kind.name,
+          kinds: ListKind.all.map {
+            ListContent.Kind(title: $0.title, address: addressed($0.name), isShown: $0.name == kind.name)
+          },
+          apps: parts.catalog.apps.map {
+            ListContent.AppChoice(id: $0.bundleID, words: $0.name, isChosen: $0.bundleID == app)
+          },
+          days: days, rows: rows.prefix(limit).map { ListContent.Line($0, of: kind, from: request.instant) },
+          limit: rows.count > limit ? limit : nil,
+          csv: link(
+            "/console/lists",
+            ["list": kind.name, "app": app, "days": "\(days)", "format": "csv"]))))
+  }
+}
+
+private struct ListRow: Sendable {
+  let at: Date?
+  let customer: String?
+  let purchase: String?
+  let app: String?
+  let product: String?
+  let what: String?
+
+  init(_ row: Row) throws {
+    at = try row.decode("at")
+    customer = try row.decode("customer")
+    purchase = try row.decode("purchase")
+    app = try row.decode("bundle_id")
+    product = try row.decode("product_id")
+    what = try row.decode("what")
+  }
+
+  static func csv(_ rows: some Sequence<ListRow>) -> String {
+    var text = "at,customer,purchase,app,product,what\r\n"
+    for row in rows {
+      let values = [row.at?.rfc3339ForCSV, row.customer, row.purchase, row.app, row.product, row.what]
+      text += values.map { ($0 ?? "").csvValue }.joined(separator: ",") + "\r\n"
+    }
+    return text
+  }
+}
+
+extension Date {
+  fileprivate var rfc3339ForCSV: String { RFC3339.string(from: self) }
+}
+
+extension String {
+  /// The text as a value of a CSV file. A spreadsheet would run a text that begins like a formula.
+  var csvValue: String {
+    let first = unicodeScalars.first
+    let text = first.map { "=+-@\t\r".unicodeScalars.contains($0) } == true ? "'" + self : self
+    let isPlain = text.utf8.allSatisfy { $0 != UInt8(ascii: ",") && $0 != UInt8(ascii: "\"") && $0 >= 0x20 }
+    return isPlain ? text : "\"" + text.replacing("\"", with: "\"\"") + "\""
+  }
+}
+
+private struct ListContent: Sendable {
+  let title: String
+  let explanation: String
+  let heading: String
+  let list: String
+  let kinds: [Kind]
+  let apps: [AppChoice]
+  let days: Int
+  let rows: [Line]
+  /// The number of rows that are shown, where there are more.
+  let limit: Int?
+  let csv: String
+
+  struct Kind: Sendable {
+    let title: String
+    let address: String
+    let isShown: Bool
+  }
+
+  struct AppChoice: Sendable {
+    let id: String
+    let words: String
+    let isChosen: Bool
+  }
+
+  struct Line: Sendable {
+    let at: Moment?
+    let customer: String?
+    let customerPath: String?
+    let purchase: String?
+    let purchasePath: String?
+    let app: String?
+    let product: String?
+    let what: String?
+
+    init(_ row: ListRow, of kind: ListKind, from now: Date) {
+      let path = kind.isUnproven ? Console.searchPath : Console.customerPath
+      at = row.at.map { Moment($0, from: now) }
+      customer = row.customer
+      customerPath = row.customer.map(path)
+      purchase = row.purchase
+      purchasePath = row.purchase.map(path)
+      app = row.app
+      product = row.product
+      what = row.what
+    }
+  }
+}

@@ -1,0 +1,52 @@
+import Actions
+import Configuration
+import Console
+import Deliveries
+import Numbers
+import Support
+
+extension Service {
+  /// The pages for people. They act through ``perform(_:by:isDryRun:)``, as commands and the support API do.
+  var console: Console {
+    Console(
+      Console.Parts(
+        catalog: catalog, pool: pool, desk: support, outbox: deliveries.outbox, people: people,
+        figures: numbers.figures, actions: consoleActions, server: serverFacts, traffic: traffic,
+        clock: clock,
+        logger: logger,
+        bound: { operation, page in
+          try await self.sharedResources.supportPlaces.run(operation, page)
+        }))
+  }
+
+  private var consoleActions: [ConsoleAction] {
+    [
+      .refresh(perform: performing()), .grant(perform: performing()), .revokeGrant(perform: performing()),
+      .extendTrial(perform: performing()), .transfer(perform: performing()),
+      .extendRenewal(perform: performing()), .refundAnswer(perform: performing()),
+      .resetDeviceSecret(perform: performing()), .eraseCustomer(perform: performing()),
+      .freeAccess(perform: performing()), .requeue(perform: performing()),
+      .requeueAll(perform: performing()), .replay(perform: performing()),
+      .addPerson(perform: performing()), .removePerson(perform: performing()),
+    ]
+  }
+
+  private func performing<Action: SupportRequest>() -> ConsoleAction.Perform<Action>
+  where Action.Desk: ServiceDesk {
+    { action, author, isDryRun in try await self.perform(action, by: author, isDryRun: isDryRun) }
+  }
+
+  private var serverFacts: ServerFacts {
+    ServerFacts(version: BuildInfo.current.version, configurationDigest: configurationDigest) {
+      var lines: [ServerFacts.Check] = []
+      let doctor = Doctor(environment: self.sharedResources.settings.environment, clock: self.clock)
+      _ = await doctor.check { result in
+        lines.append(
+          ServerFacts.Check(
+            subject: result.subject, isOK: result.isOK, isWarning: result.isWarning, message: result.message,
+            remedy: result.remedy))
+      }
+      return lines
+    }
+  }
+}
