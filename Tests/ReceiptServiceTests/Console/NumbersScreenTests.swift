@@ -1,5 +1,4 @@
 import Actions
-import Curl
 import Foundation
 import HTTPTypes
 import Postgres
@@ -16,7 +15,7 @@ import Text
       var year = StoryYear(harness, seed: 8)
       try await year.play(customers: 50)
       try await harness.countWhatIsDue()
-      let session = try await NumbersSession(harness)
+      let session = try await ConsoleBrowser(harness, .numbers)
       var values = 0
       for choice in [
         "currency=USD", "currency=EUR&by=tier&period=24m",
@@ -64,7 +63,7 @@ import Text
       var year = StoryYear(harness, seed: 3)
       try await year.play(customers: 60)
       try await harness.countWhatIsDue()
-      let session = try await NumbersSession(harness)
+      let session = try await ConsoleBrowser(harness, .numbers)
       for choice in ["", "?period=1m", "?period=3m&currency=EUR&by=app", "?period=24m&currency=JPY"] {
         let answer = try await session.get("/console/numbers\(choice)")
         let page = String(decoding: answer.body, as: UTF8.self)
@@ -94,7 +93,7 @@ import Text
       }
       try harness.becomes("03-10")
       try await harness.countWhatIsDue()
-      let page = try await NumbersSession(harness).page("/console/numbers")
+      let page = try await ConsoleBrowser(harness, .numbers).page("/console/numbers")
       let cards = page.components(separatedBy: "<article class=\"card kpi\">").dropFirst()
       let new = try #require(cards.first { $0.contains("<h3>New customers</h3>") })
       // One from 1 to 10 March, two from 1 to 10 February.
@@ -125,7 +124,7 @@ import Text
         VALUES (\(harness.day("03-01").description)::text::date, \(name), \(name), \(name), 0, 0, 1, 1, 0, 0, 0, 1, 0, 1, 0, 0, 0, 0)
         """)
       try harness.becomes("03-01")
-      let session = try await NumbersSession(harness)
+      let session = try await ConsoleBrowser(harness, .numbers)
       let chosen = name.addingPercentEncoding(withAllowedCharacters: .alphanumerics) ?? ""
       for path in [
         "numbers?period=1m", "numbers/mrr?period=1m", "numbers/churn?period=1m&by=app",
@@ -147,7 +146,7 @@ import Text
   {
     try await withScreenTime { harness in
       try harness.becomes("03-01")
-      let session = try await NumbersSession(harness)
+      let session = try await ConsoleBrowser(harness, .numbers)
       for path in ["numbers", "report"] {
         #expect(try await session.page("/console/\(path)").contains("No day has been counted yet"))
       }
@@ -178,7 +177,7 @@ import Text
       var year = StoryYear(harness, seed: 3)
       try await year.play(customers: 60)
       try await harness.countWhatIsDue()
-      let session = try await NumbersSession(harness)
+      let session = try await ConsoleBrowser(harness, .numbers)
       let page = try await session.page("/console/report?month=\(harness.storyYear)-08&currency=USD")
       #expect(page.contains("<h1>All apps, Aug \(harness.storyYear)</h1>"))
       let rows = try await harness.pool.query(
@@ -211,40 +210,5 @@ import Text
     page.components(separatedBy: "data-values=\"").dropFirst().map { part in
       part.prefix { $0 != "\"" }.split(separator: " ").map { Double($0) }
     }
-  }
-}
-
-/// A browser of a person with the role `numbers`.
-struct NumbersSession {
-  private let harness: Harness
-  private let cookie: String
-
-  init(_ harness: Harness) async throws {
-    self.harness = harness
-    let token = try await harness.add("Nora \(UUID())", .numbers)
-    let response = try await harness.http.send(
-      CurlRequest(
-        method: .post, url: "http://\(harness.adminAddress)/console/sign-in",
-        headers: [
-          .contentType: "application/x-www-form-urlencoded", .origin: "http://\(harness.adminAddress)",
-        ],
-        body: Array("token=\(token)".utf8), timeout: .seconds(10)))
-    #expect(response.status == 303)
-    cookie = String(try #require(response.headers[.setCookie]).prefix { $0 != ";" })
-  }
-
-  func get(_ path: String) async throws -> Answer {
-    let response = try await harness.http.send(
-      CurlRequest(
-        method: .get, url: "http://\(harness.adminAddress)\(path)", headers: [.cookie: cookie], body: nil,
-        timeout: .seconds(30)))
-    return Answer(status: response.status, headers: response.headers, body: response.body)
-  }
-
-  /// A page that exists.
-  func page(_ path: String) async throws -> String {
-    let answer = try await get(path)
-    #expect(answer.status == 200, "\(path)")
-    return String(decoding: answer.body, as: UTF8.self)
   }
 }

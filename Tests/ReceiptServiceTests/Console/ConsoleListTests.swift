@@ -1,0 +1,136 @@
+import Actions
+import Foundation
+import HTTPTypes
+import Postgres
+import Testing
+
+@testable import Console
+@testable import ReceiptService
+
+/// The screens *Lists*, *Queues* and *Record* with their filters.
+@Suite struct ConsoleListTests {
+  /// The lists, each with the customer or purchase of the world that only it must show.
+  private static func expected(_ world: ConsoleWorld) -> [String: String] {
+    var expected = world.purchases
+    expected["trials"] = world.device
+    expected["grants"] = world.device
+    expected["refused"] = "4000000000000001"
+    return expected
+  }
+
+  @Test func `each list has its rows, the same in CSV, and its filters narrow it`() async throws {
+    try await withHarness(role: "receiptd_app") { harness in
+      let world = try await ConsoleWorld(harness)
+      let expected = Self.expected(world)
+      let browser = try await ConsoleBrowser(harness, .agent)
+      let menu = try await browser.page("/console/lists")
+      let lists = Set(menu.matches(of: /\/console\/lists\?list=([a-z-]+)"/).map { String($0.1) })
+      #expect(lists == Set(expected.keys))
+      for (list, id) in expected {
+        let isOfDevices = ["trials", "grants", "refused"].contains(list)
+        let (own, other) =
+          isOfDevices ? (TestApps.family, TestApps.climbing) : (TestApps.climbing, TestApps.family)
+        // The monthly purchases of the world end within 31 days.
+        let path = "/console/lists?list=\(list)&days=40"
+        for app in ["", "&app=\(own)"] {
+          let page = try await browser.page(path + app)
+          #expect(page.contains(">\(id)</a>"), "\(path)\(app)")
+          for (other, otherID) in world.purchases
+          where other != list && !["renewing", "without-owner", "sandbox"].contains(list) {
+            #expect(!page.contains(">\(otherID)</a>"), "\(other) in \(path)")
+          }
+          let csv = try await browser.get(path + app + "&format=csv")
+          #expect(csv.headers[.contentType] == "text/csv; charset=utf-8")
+          #expect(csv.headers[.contentDisposition] == "attachment; filename=\"\(list).csv\"")
+          let lines = csv.text.split(separator: "\r\n")
+          #expect(lines.first == "at,customer,purchase,app,product,what")
+          #expect(lines.dropFirst().contains { $0.contains(id) }, "\(csv.text)")
+          #expect(lines.count - 1 == page.components(separatedBy: "<tr><td>").count - 1, "\(list)")
+        }
+        #expect(!(try await browser.page(path + "&app=\(other)")).contains(">\(id)</a>"), "\(path)")
+      }
+      for (list, days) in [("renewing", 7), ("billing", 1), ("cancelled", 7)] {
+        let id = try #require(expected[list])
+        let page = try await browser.page("/console/lists?list=\(list)&days=\(days)")
+        #expect(!page.contains(">\(id)</a>"), "\(list)")
+      }
+      for query in ["list=nothing", "days=0", "days=x", "days=367"] {
+        #expect(try await browser.get("/console/lists?\(query)").status == 400, "\(query)")
+      }
+      #expect(try await browser.get("/console/lists?app=com.unknown").status == 404)
+    }
+  }
+
+  @Test func `a text that a spreadsheet would run is a text in a CSV file`() async throws {
+    try await withHarness(role: "receiptd_app") { harness in
+      let world = try await ConsoleWorld(harness)
+      _ = try await harness.pool.query(
+        "UPDATE trials SET device_id = \("=HYPERLINK(\"http://evil.example\")") WHERE device_id = \(world.device)"
+      )
+      let browser = try await ConsoleBrowser(harness, .agent)
+      let csv = try await browser.get("/console/lists?list=trials&format=csv")
+      #expect(csv.text.contains(#","'=HYPERLINK(""http://evil.example"")","#), "\(csv.text)")
+    }
+  }
+
+  @Test func `the queues show each delivery by state, and what can be done about it`() async throws {
+    try await withHarness(role: "receiptd_app") { harness in
+      _ = try await ConsoleWorld(harness)
+      let lead = try await ConsoleBrowser(harness, .lead)
+      let all = try await lead.page("/console/queues")
+      for text in ["the error of phone-1", "the error of phone-2", "Deliver all again", "id=\"live\""] {
+        #expect(all.contains(text), "\(text)")
+      }
+      let dead = try await lead.page("/console/queues?state=dead&destination=cloudkit")
+      #expect(dead.contains("the error of phone-2") && !dead.contains("the error of phone-1"))
+      let waiting = try await lead.page("/console/queues?state=waiting")
+      #expect(!waiting.contains("the error of phone-2") && waiting.contains("the error of phone-1"))
+      let link = try #require(dead.firstMatch(of: /\/console\/act\/requeue\?outbox=([0-9]+)/))
+      let done = try await lead.act(
+        "/console/act/requeue", ["outbox": String(link.1), "reason": "fixed", "step": "do"])
+      #expect(done.page.contains("requeue") && done.page.contains("fixed"))
+      #expect(!(try await lead.page("/console/queues?state=dead")).contains("the error of phone-2"))
+    }
+  }
+
+  @Test func `the record is filtered by person, app, customer and action, and has pages`() async throws {
+    try await withHarness(role: "receiptd_app") { harness in
+      let user = UUID().uuidString.lowercased()
+      for (name, days) in [("ada", 1), ("bob", 2)] {
+        let author = try #require(Harness.makeAuthor(name, "reason of \(name)"))
+        _ = try await harness.desk.grant(
+          to: user, bundleID: TestApps.climbing, tier: "premium", days: days, by: author, isForced: true)
+      }
+      _ = try await harness.desk.grant(
+        to: "phone", bundleID: TestApps.family, tier: "family", days: 1,
+        by: #require(Harness.makeAuthor("cid", "reason of cid")), isForced: true)
+      let browser = try await ConsoleBrowser(harness, .agent)
+      func reasons(_ query: String) async throws -> [String] {
+        let page = try await browser.page("/console/record?\(query)")
+        return page.matches(of: /reason of ([a-z]+)/).map { String($0.1) }
+      }
+      #expect(try await reasons("") == ["cid", "bob", "ada"])
+      #expect(try await reasons("by=bob") == ["bob"])
+      #expect(try await reasons("app=\(TestApps.family)") == ["cid"])
+      #expect(try await reasons("customer=\(user)") == ["bob", "ada"])
+      #expect(try await reasons("action=transfer") == [])
+      let ids = try await harness.pool.query(
+        "SELECT id FROM support_actions WHERE action = 'grant' ORDER BY id"
+      )
+      .map { try $0.decode("id", as: Int.self) }
+      #expect(try await reasons("before=\(ids[1])") == ["ada"])
+      #expect(try await browser.get("/console/record?before=x").status == 400)
+
+      _ = try await harness.pool.query(
+        """
+        INSERT INTO support_actions (action, by, actor, reason)
+        SELECT 'grant', 'dot', 'operator', 'reason of dot' FROM generate_series(1, 100)
+        """)
+      let first = try await browser.page("/console/record?by=dot")
+      #expect(!first.contains(">Earlier</a>"))
+      let page = try await browser.page("/console/record")
+      let next = try #require(page.firstMatch(of: /href="([^"]*)">Earlier</)).1.replacing("&amp;", with: "&")
+      #expect(try await browser.page(String(next)).contains("reason of ada"))
+    }
+  }
+}

@@ -1,0 +1,144 @@
+import Actions
+import AppStoreSimulator
+import Foundation
+import HTTP
+import HTTPTypes
+import Postgres
+import Testing
+
+@testable import Console
+@testable import ReceiptService
+@testable import Support
+
+/// Every screen of the console, as each role gets it, on a server with the database role of a deployment.
+@Suite struct ConsoleScreenTests {
+  /// The least role of each page. It repeats the pages' operations on purpose.
+  private static let leastRoles: [String: SupportRole] = [
+    "/console/search": .agent, "/console/customer/{id}": .agent, "/console/customer/{id}/export": .lead,
+    "/console/lists": .agent, "/console/numbers": .numbers, "/console/numbers/{chart}": .numbers,
+    "/console/numbers/{chart}/csv": .numbers, "/console/report": .numbers, "/console/queues": .lead,
+    "/console/record": .agent, "/console/record/{id}": .agent, "/console/people": .lead,
+    "/console/configuration": .lead, "/console/health": .lead, "/console/act/refresh": .agent,
+    "/console/act/grant": .agent, "/console/act/extend-trial": .agent, "/console/act/revoke-grant": .agent,
+    "/console/act/transfer": .lead, "/console/act/extend-renewal": .lead, "/console/act/refund-answer": .lead,
+    "/console/act/reset-device-secret": .lead, "/console/act/erase-customer": .lead,
+    "/console/act/free-access": .lead, "/console/act/requeue": .lead, "/console/act/requeue-all": .lead,
+    "/console/act/replay": .lead, "/console/act/people-add": .lead, "/console/act/people-remove": .lead,
+  ]
+
+  @Test func `each screen opens to its roles, and tells the others which role it needs`() async throws {
+    try await withHarness(role: "receiptd_app") { harness in
+      let world = try await ConsoleWorld(harness)
+      let record = try await harness.pool.query("SELECT max(id) AS id FROM support_actions")[0]
+        .decode("id", as: Int.self)
+      let patterns = harness.service.adminRouter.routes
+        .filter { $0.method == .get && $0.pattern.hasPrefix("/console/") }.map(\.pattern)
+        .filter { !$0.hasPrefix("/console/static/") && $0 != "/console/sign-in" }
+      #expect(Set(patterns) == Set(Self.leastRoles.keys))
+      for role in SupportRole.allCases {
+        let browser = try await ConsoleBrowser(harness, role)
+        for pattern in patterns {
+          let path = pattern.replacing("{chart}", with: "mrr").replacing(
+            "record/{id}", with: "record/\(record)"
+          )
+          .replacing("{id}", with: world.user.uuidString.lowercased())
+          let answer = try await browser.get(path)
+          let about: Comment = "\(path) as \(role): \(answer.status) \(answer.text.prefix(1_500))"
+          let least = try #require(Self.leastRoles[pattern])
+          guard role >= least else {
+            #expect(answer.status == 403, about)
+            #expect(answer.text.contains("needs the role \(least.rawValue)"), about)
+            continue
+          }
+          #expect(answer.status == 200, about)
+          if answer.isPage { Self.check(answer, about) }
+        }
+      }
+    }
+  }
+
+  /// What holds for every page.
+  private static func check(_ answer: Answer, _ about: Comment) {
+    let page = answer.text
+    #expect(page.contains("<h1") && page.contains("<title>") && page.contains("lang=\"en\""), about)
+    #expect(!page.contains("{{") && !page.contains("Optional("), about)
+    for inline in ["style=\"", "<style", " onclick", " onload", "javascript:"] {
+      #expect(!page.contains(inline), "\(inline) \(about)")
+    }
+    #expect(answer.body.count < 150_000, about)
+    #expect(answer.headers[.cacheControl] == "no-store", about)
+  }
+
+  @Test func `every link that a role sees leads to a page that it may see`() async throws {
+    try await withHarness(role: "receiptd_app") { harness in
+      _ = try await ConsoleWorld(harness)
+      for role in SupportRole.allCases {
+        let browser = try await ConsoleBrowser(harness, role)
+        var seen: Set<String> = ["/console"]
+        var waiting = ["/console"]
+        while let path = waiting.popLast(), seen.count < 400 {
+          let answer = try await browser.get(path)
+          #expect([200, 303].contains(answer.status), "\(path) as \(role): \(answer.status)")
+          var links = answer.isPage ? Self.links(in: answer.text) : []
+          if let next = answer.headers[.location] { links.append(next) }
+          for link in links where seen.insert(link).inserted { waiting.append(link) }
+        }
+        #expect(seen.count > (role == .numbers ? 20 : 60), "\(role): \(seen.count)")
+      }
+    }
+  }
+
+  /// The addresses of a page, without further pages of the same record and further choices of charts.
+  private static func links(in page: String) -> [String] {
+    page.matches(of: /(?:href|action)="([^"]*)"/).map {
+      String($0.1).replacing("&amp;", with: "&").replacing(/#.*/, with: "")
+    }.filter {
+      $0.hasPrefix("/console") && !$0.hasPrefix("/console/static/") && $0 != "/console/sign-out"
+    }
+  }
+
+  @Test func `a customer's page tells access, purchases, warnings, grants and replies`() async throws {
+    try await withHarness(role: "receiptd_app") { harness in
+      let world = try await ConsoleWorld(harness)
+      let browser = try await ConsoleBrowser(harness, .agent)
+      let page = try await browser.page("/console/customer/\(world.user)")
+      for text in [
+        ">Access</span>", "premium", world.bought.originalTransactionID, TestApps.monthly, "4.99 USD",
+        "When does it renew", "Grant access", "Climbing",
+      ] {
+        #expect(page.contains(text), "\(text)")
+      }
+      // An agent may not transfer, and reads that a lead may.
+      #expect(!page.contains("/console/act/transfer") && page.contains("A lead may do this."))
+
+      let failing = try await browser.page("/console/customer/\(try #require(world.purchases["billing"]))")
+      for text in [">No access</span>", "Billing trouble", "The card was declined"] {
+        #expect(failing.contains(text), "\(text)")
+      }
+      let refund = try await browser.page(
+        "/console/customer/\(try #require(world.purchases["refund-requests"]))")
+      #expect(refund.contains("Open refund request") && refund.contains("consent is missing"))
+      let price = try await browser.page("/console/customer/\(try #require(world.purchases["price"]))")
+      #expect(price.contains("Price increase"))
+      let device = try await browser.page("/console/customer/\(world.device)")
+      for text in ["tablet-1", "Emma", "1 of 5", ">running</span>", "ticket 812", ">open</span>"] {
+        #expect(device.contains(text), "\(text)")
+      }
+    }
+  }
+
+  @Test func `a banner on every page tells that free access is on`() async throws {
+    try await withHarness(role: "receiptd_app") { harness in
+      let lead = try await ConsoleBrowser(harness, .lead)
+      let banner = "Free access is on"
+      #expect(!(try await lead.page("/console/configuration")).contains(banner))
+      _ = try await lead.act(
+        "/console/act/free-access",
+        ["bundleID": TestApps.family, "state": "on", "reason": "an outage", "step": "do"])
+      for path in ["search", "lists", "configuration", "record"] {
+        let page = try await lead.page("/console/\(path)")
+        #expect(page.contains(banner) && page.contains(TestApps.family), "\(path)")
+      }
+    }
+  }
+}
