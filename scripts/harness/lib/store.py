@@ -18,13 +18,13 @@ def trust(folder):
 
 
 class Store:
-    def __init__(self, binaries, folder, config):
+    def __init__(self, binaries, folder, config, *arguments):
         port = free_port()
         self.url = f"http://127.0.0.1:{port}"
         self.folder = f"{folder}/authority"
         self.child = Child(
             [f"{binaries}/appstore-simulator", "serve", "--port", str(port), "--folder", self.folder, "--config",
-             config, "--no-retries"], f"{folder}/store.log")
+             config, "--no-retries", *arguments], f"{folder}/store.log")
         wait_until(self._answers, 30, "the simulated App Store")
 
     def _answers(self):
