@@ -148,7 +148,7 @@ struct RefusalLine: Sendable {
   let transaction: String?
   let transactionPath: String?
   let requestID: String
-  /// The form that moves the purchase to the customer, who proved it and met another owner.
+  /// The form that moves the purchase to the customer that the request named.
   let transferPath: String?
 
   init(_ attempt: RefusedAttempt, for request: ConsoleRequest) {

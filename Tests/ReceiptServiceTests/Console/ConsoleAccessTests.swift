@@ -1,9 +1,9 @@
-import Actions
 import Foundation
 import HTTPTypes
 import Postgres
 import Testing
 
+@testable import Actions
 @testable import ReceiptService
 
 /// The console's sign-in, sessions and roles, as a browser and an attacker meet them.
@@ -107,6 +107,53 @@ import Testing
       let support = try await Self.signIn(.agent, harness)
       #expect(try await harness.browse(.get, "/console/customer/phone", cookie: support).status == 200)
       #expect(try await harness.browse(.get, "/console/customer/unknown", cookie: support).status == 404)
+    }
+  }
+
+  @Test func `an address that guesses tokens is limited, and a person behind it signs in all the same`()
+    async throws
+  {
+    try await withHarness(environment: ["RATE_LIMIT": "20"]) { harness in
+      let token = try await harness.add("Ada", .agent)
+      var statuses: [Int: Int] = [:]
+      for number in 0..<1_000 {
+        let guess = number.isMultiple(of: 2) ? PersonToken().text : "guess \(number)"
+        let answer = try await harness.browse(
+          .post, "/console/sign-in", origin: Self.own(harness), form: ["token": guess])
+        #expect(answer.headers[.setCookie] == nil)
+        statuses[answer.status, default: 0] += 1
+      }
+      #expect(statuses == [401: 20, 429: 980])
+      let answer = try await harness.browse(
+        .post, "/console/sign-in", origin: Self.own(harness), form: ["token": token])
+      #expect(answer.status == 303 && answer.headers[.setCookie] != nil)
+      #expect(try await harness.count("console_sessions") == 1)
+    }
+  }
+
+  @Test func `the host of a request leads nowhere else, and is no proof of a form's origin`() async throws {
+    try await withScreenTime { harness in
+      let cookie = try await Self.signIn(.agent, harness)
+      for path in ["/console", "/console/search", "/console/sign-in?next=//evil.example/x"] {
+        for session in [nil, cookie] {
+          let answer = try await harness.browse(.get, path, cookie: session, host: "evil.example")
+          let location = answer.headers[.location] ?? "/console"
+          #expect(
+            location.hasPrefix("/console") && !answer.text.contains("evil.example"), "\(path) \(location)")
+        }
+      }
+      let answer = try await harness.browse(
+        .post, "/console/sign-out", cookie: cookie, origin: Self.own(harness), host: "evil.example", form: [:]
+      )
+      #expect(answer.status == 403)
+      for next in [
+        "https://evil.example/", "//evil.example/", "/\\evil.example", "/consoles", "javascript:alert(1)",
+      ] {
+        let token = try await harness.add("Ada \(UUID())", .agent)
+        let signedIn = try await harness.browse(
+          .post, "/console/sign-in", origin: Self.own(harness), form: ["token": token, "next": next])
+        #expect(signedIn.headers[.location] == "/console", "\(next)")
+      }
     }
   }
 }

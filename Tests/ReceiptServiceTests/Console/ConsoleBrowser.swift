@@ -66,11 +66,12 @@ extension Harness {
   /// A request of a browser to the admin port.
   func browse(
     _ method: HTTPRequest.Method, _ path: String, cookie: String? = nil, origin: String? = nil,
-    site: String? = nil, form: [String: String]? = nil
+    site: String? = nil, host: String? = nil, form: [String: String]? = nil
   ) async throws -> Answer {
     var headers = HTTPFields()
     headers[.cookie] = cookie
     headers[.origin] = origin
+    if let host { headers[try #require(HTTPField.Name("Host"))] = host }
     if let site { headers[try #require(HTTPField.Name("Sec-Fetch-Site"))] = site }
     if form != nil { headers[.contentType] = "application/x-www-form-urlencoded" }
     let body = form.map { form in
