@@ -18,14 +18,17 @@
   tell();
   setInterval(tell, 30000);
 
-  // A changed filter sends its form after a pause.
+  // A changed filter sends its form: a choice at once, a text after a pause.
   let timer;
-  document.addEventListener('input', (event) => {
+  const send = (event) => {
     const form = event.target.form;
-    if (!form || !form.hasAttribute('data-live')) return;
+    const isChoice = event.target.tagName === 'SELECT';
+    if (!form || !form.hasAttribute('data-live') || isChoice !== (event.type === 'change')) return;
     clearTimeout(timer);
-    timer = setTimeout(() => form.requestSubmit(), event.target.tagName === 'SELECT' ? 0 : 500);
-  });
+    timer = setTimeout(() => form.requestSubmit(), isChoice ? 0 : 500);
+  };
+  document.addEventListener('input', send);
+  document.addEventListener('change', send);
 
   // "/" goes to the search box.
   document.addEventListener('keydown', (event) => {

@@ -98,7 +98,15 @@ class Browser:
 
     def wait_for(self, text):
         """Waits until the page's main part has the text."""
-        wait_until(lambda: self.has("main") and text in self.text(), 10, f"'{text}' on {self.address}")
+        def is_there():
+            try:
+                return self.has("main") and text in self.text()
+            except RuntimeError as error:
+                # The page changed between the two calls.
+                if "stale element" in str(error) or "no such element" in str(error):
+                    return False
+                raise
+        wait_until(is_there, 10, f"'{text}' on {self.address}")
 
     def wait_for_address(self, part):
         wait_until(lambda: part in self.address, 10, f"'{part}' in {self.address}")

@@ -92,7 +92,7 @@ class Check:
         browser.type("#f-reason", reason)
         for button in buttons:
             browser.click(f"={button}")
-        browser.wait_for("Record ")
+            browser.wait_for("Nothing is changed yet" if button == "Preview" else "Record ")
         return "/console/record/" in browser.address and reason in browser.text()
 
     def _grant(self, browser, script):
@@ -109,6 +109,7 @@ class Check:
             browser.type("[name=to]", to)
         browser.type("#f-reason", "signed in with another account")
         browser.click("=Preview")
+        browser.wait_for("Nothing is changed yet")
         shown = browser.text()
         sides = self.world.user in shown and self.world.stranger in shown and "before" in shown
         browser.click("=Transfer a purchase")
