@@ -21,7 +21,7 @@ class World:
         self.database = self.store = self.server = None
         try:
             self._start(binaries, folder)
-            Year(self).play()
+            Year(self.store.control, self.validate).play()
             self._make_cases()
             self._count()
         except BaseException:

@@ -1,8 +1,14 @@
-"""A year of business: customers who buy, renew, cancel, do not pay and ask for refunds, as the App Store tells receiptd."""
+"""A year of business: customers who buy, renew, cancel, do not pay and ask for refunds, as the App Store tells receiptd.
+
+    year.py STORE RECEIPTD    plays it with a store whose clock is 373 days back; both are addresses
+"""
 
 import random
+import sys
 import uuid
 from datetime import datetime, timedelta, timezone
+
+import web
 
 CLIMB, SCREEN = "com.swiftclimb.app", "com.screentimerewards"
 PRODUCTS = [
@@ -15,8 +21,9 @@ def time_of(text):
 
 
 class Year:
-    def __init__(self, world, seed=7, days=372):
-        self.world, self.random = world, random.Random(seed)
+    def __init__(self, control, validate, seed=7, days=372):
+        """`control` calls the store's control API, `validate` posts a purchase for a device."""
+        self.control, self.validate, self.random = control, validate, random.Random(seed)
         self.running, self.failing = {}, {}
         self.refunded = []
         self.now = datetime.now(timezone.utc) - timedelta(days=days)
@@ -27,11 +34,13 @@ class Year:
         while self.now < today:
             self.now += timedelta(days=1)
             day += 1
-            self.world.store.control(
-                "POST", "clock", {"now": min(self.now, today).strftime("%Y-%m-%dT%H:%M:%SZ")})
+            self.set_clock(min(self.now, today))
             for _ in range(self._buyers(day)):
                 self._buy()
             self._renew()
+
+    def set_clock(self, now):
+        self.control("POST", "clock", {"now": now.strftime("%Y-%m-%dT%H:%M:%SZ")})
 
     def _buyers(self, day):
         share = 0.25 + day / 900
@@ -42,18 +51,18 @@ class Year:
         body = {"bundleID": app, "productID": product}
         if app == CLIMB:
             body["appAccountToken"] = str(uuid.UUID(int=self.random.getrandbits(128), version=4))
-        bought = self.world.control("purchases", body)
+        bought = self.control("POST", "purchases", body)
         if app == SCREEN:
-            self.world.validate(bought, f"phone-{self.random.getrandbits(40):010x}")
+            self.validate(bought, f"phone-{self.random.getrandbits(40):010x}")
         self._follow(bought["originalTransactionID"])
         if self.random.random() < 0.04:
             self.refunded.append(bought["originalTransactionID"])
 
     def _follow(self, purchase):
-        self.running[purchase] = time_of(self.world.truth(purchase)["expiresDate"])
+        self.running[purchase] = time_of(self.control("GET", f"truth/{purchase}")["expiresDate"])
 
     def _command(self, purchase, name, **body):
-        return self.world.control(f"subscriptions/{purchase}/{name}", body)
+        return self.control("POST", f"subscriptions/{purchase}/{name}", body)
 
     def _renew(self):
         for purchase, since in list(self.failing.items()):
@@ -83,3 +92,23 @@ class Year:
             else:
                 self._command(purchase, "renew")
                 self._follow(purchase)
+
+
+def main(store, api):
+    def send(method, url, body):
+        answer = web.call(method, url, body, timeout=120)
+        if answer.status >= 300:
+            sys.exit(f"{method} {url}: {answer.status} {answer.body[:500]}")
+        return answer.json() if answer.body else None
+
+    def validate(bought, device):
+        body = {"signedTransaction": bought["signedTransaction"], "deviceID": device}
+        send("POST", f"{api}/api/v1/subscriptions/validate", body)
+
+    year = Year(lambda method, path, body=None: send(method, f"{store}/control/{path}", body), validate)
+    year.play()
+    year.set_clock(datetime.now(timezone.utc))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
