@@ -100,7 +100,7 @@ struct AppAdoption: Sendable {
       app: app, modes: modes, pool: pool, clock: clock, firstRuns: [:], clientAwardDays: nil)
     let reading = try await legacy.read()
     let noted = (reading.claims + reading.waitingClaims).filter {
-      first.firstStarts.isEmpty || !$0.key.transactionID.isEmpty
+      first.firstStarts[$0.source.rawValue] == nil || !$0.key.transactionID.isEmpty
     }
     for page in noted.chunked(by: AdoptionRows.page) {
       _ = try await pool.query(AdoptionRows.note(page, of: app, at: clock.now()))

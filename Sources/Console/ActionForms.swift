@@ -216,8 +216,8 @@ extension ConsoleAction {
         .choice(
           "prefer", "Preference",
           [
-            ("grant", "Prefer that Apple refunds"), ("decline", "Prefer that Apple declines"),
-            ("none", "No preference"),
+            ("none", "No preference"), ("grant", "Prefer that Apple refunds"),
+            ("decline", "Prefer that Apple declines"),
           ]),
       ], perform: perform
     ) {

@@ -240,7 +240,12 @@ private struct ShownCustomer: Sendable {
 extension ReportedCustomer {
   /// The latest refused request for a purchase of another customer.
   var attemptOnAnother: RefusedAttempt? {
-    refusedAttempts.last { $0.code == "belongs_to_another_customer" && $0.transactionID != nil }
+    refusedAttempts.last { attempt in
+      attempt.code == "belongs_to_another_customer" && attempt.transactionID != nil
+        && !purchases.contains {
+          [$0.transactionID, $0.originalTransactionID].contains(attempt.transactionID)
+        }
+    }
   }
 }
 

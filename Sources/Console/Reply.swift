@@ -30,11 +30,17 @@ struct Reply: Sendable {
       switch purchase.storeStatus {
       case "billingGrace", "billingRetry":
         let until = purchase.chargeRetriesUntil.map { " until \(Day(of: $0))" } ?? ""
+        let end = purchase.plan.accessEndsAt ?? purchase.expiryDate
+        let access =
+          end.map {
+            $0 > now ? "You keep your access until \(Day(of: $0)). " : "Your access ended on \(Day(of: $0)). "
+          }
+          ?? ""
         replies.append(
           Reply(
             "The card was declined",
-            "Apple could not charge your payment method for \(app). Please check it in the App Store under your name, Payment & "
-              + "Shipping. Apple tries again\(until); your subscription then goes on by itself.",
+            "Apple could not charge your payment method for \(app). \(access)Please check it in the App Store under your name, "
+              + "Payment & Shipping. Apple tries again\(until); your subscription then goes on by itself.",
             step:
               "Nothing to do: the status changes when Apple charges. 'Ask Apple now' shows the latest state.")
         )
@@ -46,19 +52,22 @@ struct Reply: Sendable {
             "Apple refunded your purchase of \(app)\(since), and access by it ended then. You can buy it again in the app at any time.",
             step: "Check the timeline. A refund that Apple reversed comes back by itself."))
       case "expired":
-        let end = purchase.plan.accessEndsAt ?? purchase.expiryDate
+        let end = purchase.expiryDate.map { " on \(Day(of: $0))" } ?? ""
+        let access = purchase.plan.accessEndsAt.flatMap { $0 > now ? $0 : nil }
+        let open = access.map { "The app stays open to you until \(Day(of: $0)). " } ?? ""
         replies.append(
           Reply(
             "It ended",
-            "Your subscription of \(app) ended\(end.map { " on \(Day(of: $0))" } ?? "")\(purchase.plan.endReason.map { " (\($0))" } ?? ""). "
+            "Your subscription of \(app) ended\(end)\(purchase.plan.endReason.map { " (\($0))" } ?? ""). \(open)"
               + "If Apple charged you after that day, please send us the order id from Apple's e-mail; it begins with M.",
             step: "If the customer names a newer charge: 'Ask Apple now'."))
       case "active" where purchase.willRenew:
         if let end = purchase.expiryDate {
+          let next = purchase.renewsAs.flatMap { $0 == product ? nil : " as \($0)" } ?? ""
           replies.append(
             Reply(
               "When does it renew",
-              "Your subscription (\(product)) renews on \(Day(of: end))\(price.map { " for \($0)" } ?? ""). You can change or cancel it "
+              "Your subscription (\(product)) renews\(next) on \(Day(of: end))\(price.map { " for \($0)" } ?? ""). You can change or cancel it "
                 + "in the App Store under your name, Subscriptions, until the day before.",
               step: "Nothing to do: only the customer can cancel, at Apple."))
         }
@@ -95,7 +104,8 @@ struct Reply: Sendable {
             "Keep \(double.keep.originalTransactionID). A lead may tell Apple that you agree: 'Refund answer', grant."
         ))
     }
-    if let trial = customer.trial, let end = trial.endsAt {
+    // A trial is no answer to a customer who has bought something.
+    if let trial = customer.trial, let end = trial.endsAt, customer.purchases.isEmpty {
       replies.append(
         trial.isRunning
           ? Reply(
@@ -114,7 +124,7 @@ struct Reply: Sendable {
           "Your purchase of \(app) is linked to another account of the app. Do both accounts belong to you? Then tell us which one "
             + "should have it, and we move it there.",
           step: "If both are the customer's, a lead moves it: 'Transfer' at the refused request."))
-    } else if customer.purchases.isEmpty {
+    } else if customer.purchases.isEmpty, customer.grants.isEmpty {
       replies.append(
         Reply(
           "Charged, but no access",

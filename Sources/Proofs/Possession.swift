@@ -55,7 +55,9 @@ extension AccountProof {
     guard let fact = purchase.transactions.first?.fact else { return nil }
     self.init(
       environment: fact.environment.rawValue, appTransactionID: fact.appTransactionID,
-      originalTransactionID: fact.originalTransactionID)
+      originalTransactionID: fact.originalTransactionID,
+      paidUntil: fact.environment == .production && fact.revocationDate == nil
+        ? fact.expiresDate ?? .distantFuture : nil)
   }
 }
 

@@ -188,7 +188,7 @@ struct TrialStart: Sendable {
         }
       } else if let joining = claim.holders.first(where: { $0.deviceID == device }) {
         rows.append(TrialRows.replace(member, by: joining))
-        rows.append(DeviceRows.move(from: member.holder.deviceID, to: device, in: app, at: instant))
+        rows.append(DeviceRows.move(from: member.holder.deviceID, to: device, by: nil, in: app, at: instant))
         devices.append(member.holder.deviceID)
       }
     }

@@ -149,9 +149,9 @@ extension SupportDesk {
       locking: [Customer.device(device).lockName], isDryRun: isDryRun,
       [DeviceSecretRows.delete(device, bundleID: bundleID, at: instant)]
     ) { connection, answers in
-      let isChanged = answers.contains { $0.affected > 0 }
+      let hadPairings = try await connection.endConfirmedPairings(of: device, in: app, catalog, at: instant)
+      let isChanged = hadPairings || answers.contains { $0.affected > 0 }
       if isChanged {
-        try await connection.endConfirmedPairings(of: device, in: app, catalog, at: instant)
         _ = try await connection.query(
           SupportActionRows.insert(
             [SupportAction(name: "reset-device-secret", bundleID: bundleID, to: .device(device))],
@@ -169,7 +169,7 @@ package struct DeviceSecretResetResult: Encodable, Sendable, CustomStringConvert
   let deviceID: String
   /// The app.
   let bundleID: String
-  /// Whether the device had a secret.
+  /// Whether the device had a secret, or a pairing that it confirmed.
   let isChanged: Bool
   /// Whether nothing was written.
   let isDryRun: Bool

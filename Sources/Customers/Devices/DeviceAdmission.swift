@@ -61,11 +61,16 @@ package struct AccountProof: Sendable {
   package let appTransactionID: String?
   /// The purchase, if the client sent a transaction.
   package let originalTransactionID: String?
+  /// The end of the time that the transaction paid for; `nil` for none, as of an app transaction, the sandbox or a refund.
+  package let paidUntil: Date?
 
-  package init(environment: String, appTransactionID: String?, originalTransactionID: String?) {
+  package init(
+    environment: String, appTransactionID: String?, originalTransactionID: String?, paidUntil: Date?
+  ) {
     self.environment = environment
     self.appTransactionID = appTransactionID
     self.originalTransactionID = originalTransactionID
+    self.paidUntil = paidUntil
   }
 
   /// SHA-256 of the environment and the `appTransactionId`; `nil` without the id.
@@ -73,14 +78,12 @@ package struct AccountProof: Sendable {
     appTransactionID.map { Array(SHA256.hash(data: Data("\(environment)/\($0)".utf8))) }
   }
 
-  /// Whether it is a real purchase.
-  var isPaid: Bool { originalTransactionID != nil && environment == StoreEnvironment.production.rawValue }
-
   /// - Returns: `nil` for an app transaction without an `appTransactionId`.
   package init?(_ signed: Signed<AppTransaction>) {
     guard let account = signed.payload.appTransactionId?.storable else { return nil }
     environment = signed.payload.receiptType.rawValue.storable
     appTransactionID = account
     originalTransactionID = nil
+    paidUntil = nil
   }
 }

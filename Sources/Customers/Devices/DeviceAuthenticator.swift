@@ -21,7 +21,8 @@ import Work
 ///   secret yet, and must not take over the device with it.
 /// - A different secret replaces the stored one if the request has a proof of an account on record. Everything bound
 ///   since the first secret was bound with that secret.
-/// - A secret that is replaced or deleted so ends the pairings that it confirmed, but those with the Apple Account of the proof.
+/// - A secret that is replaced or deleted so ends the pairings that it confirmed, unless the proof is of the
+///   Apple Account with which the device joined.
 package struct DeviceAuthenticator: Sendable {
   let catalog: AppCatalog
   let pool: PostgresPool
@@ -74,7 +75,7 @@ package struct DeviceAuthenticator: Sendable {
     } else if !storesFirst {
       return admitted(by: nil)
     }
-    switch try await set(secret, of: device, in: app, proof: proof) {
+    switch try await set(secret, of: device, in: app, proof: proof, isOfJoin: !storesFirst) {
     case .stored: return admitted(by: secret.hash)
     case .notKept: return admitted(by: nil)
     case .refused: return nil
@@ -114,9 +115,7 @@ package struct DeviceAuthenticator: Sendable {
         var answers = answers[...]
         try admission.check(answers.popFirst())
         if let first {
-          guard let record = try answers.popFirst().map({ try DeviceRecord($0[0]) }),
-            record.isEmpty || record.matchesAll
-          else {
+          guard let record = answers.popFirst(), try DeviceRecord(record[0]).isEmpty else {
             throw ServiceError.deviceSecretNeeded
           }
           _ = try await connection.query(
@@ -158,11 +157,11 @@ package struct DeviceAuthenticator: Sendable {
         locking: [Customer.device(device).lockName],
         [DeviceSecretRows.record(of: device, in: app, proof: proof, at: instant)]
       ) { connection, answers in
-        guard let record = answers.first, try DeviceRecord(record[0]).isOpen(to: proof) else {
+        guard let record = answers.first, try DeviceRecord(record[0]).isOpen(to: proof, at: instant) else {
           return false
         }
         guard let isCharged else { throw DayChargeNeeded(most: DeviceSecretRows.notesPerDay) }
-        try await connection.endConfirmedPairings(of: device, in: app, catalog, proof: proof, at: instant)
+        try await connection.endConfirmedPairings(of: device, in: app, catalog, at: instant)
         _ = try await connection.query(DeviceSecretRows.delete(device, bundleID: app.bundleID, at: instant))
         if isCharged { try await note("forget-device-secret", of: device, in: app, at: instant, connection) }
         return true
@@ -170,19 +169,24 @@ package struct DeviceAuthenticator: Sendable {
     }
   }
 
+  /// - Parameter isOfJoin: whether the request joins a parent. Any client can make codes, so only the device's own account replaces a
+  ///   secret with one.
   private func set(
-    _ secret: DeviceSecret, of device: String, in app: App, proof: AccountProof?
+    _ secret: DeviceSecret, of device: String, in app: App, proof: AccountProof?, isOfJoin: Bool
   ) async throws -> NewSecret {
     let instant = clock.now()
     return try await charges.charging(app, at: instant) { isCharged in
-      try await set(secret, of: device, in: app, proof: proof, isCharged: isCharged, at: instant)
+      try await set(
+        secret, of: device, in: app, proof: proof, isOfJoin: isOfJoin, isCharged: isCharged, at: instant)
     }
   }
 
-  /// - Parameter isCharged: whether the app's day was charged; `nil` if the transaction has not asked for it.
+  /// - Parameters:
+  ///   - isOfJoin: see above.
+  ///   - isCharged: whether the app's day was charged; `nil` if the transaction has not asked for it.
   private nonisolated(nonsending) func set(
-    _ secret: DeviceSecret, of device: String, in app: App, proof: AccountProof?, isCharged: Bool?,
-    at instant: Date
+    _ secret: DeviceSecret, of device: String, in app: App, proof: AccountProof?, isOfJoin: Bool,
+    isCharged: Bool?, at instant: Date
   ) async throws -> NewSecret {
     // Trials, pairings and purchases take the same lock, so the record does not change meanwhile.
     try await transactions.run(
@@ -196,11 +200,16 @@ package struct DeviceAuthenticator: Sendable {
       let record = try DeviceRecord(records[0])
       if let stored = try DeviceSecretRows.decode(secrets) {
         if secret.matches(stored) { return .stored }
-        guard let proof, record.isOpen(to: proof) || record.matchesSome else { return .refused }
+        guard let proof, !isOfJoin && record.isOpen(to: proof, at: instant) || record.matchesSome else {
+          return .refused
+        }
         let replaced = try await connection.query(
           DeviceSecretRows.replace(
-            secret, of: device, bundleID: app.bundleID, renews: !record.isCharged, at: instant))
-        try await connection.endConfirmedPairings(of: device, in: app, catalog, proof: proof, at: instant)
+            secret, of: device, bundleID: app.bundleID, renews: !record.isCharged,
+            keepsAccount: record.isAccountOfJoin, at: instant))
+        if !record.isAccountOfJoin {
+          try await connection.endConfirmedPairings(of: device, in: app, catalog, at: instant)
+        }
         let count = try replaced.first?.decode("replacements", as: Int.self) ?? 1
         guard count <= DeviceSecretRows.notedReplacements else { return .stored }
         if record.isCharged, isCharged == nil { throw DayChargeNeeded(most: DeviceSecretRows.notesPerDay) }

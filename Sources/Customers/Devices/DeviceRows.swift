@@ -6,26 +6,26 @@ import Text
 
 /// Statements on the table `devices`: the devices that are paired to a customer's device.
 package enum DeviceRows {
+  /// - Parameter isConfirmed: whether the child joined with a code.
   static func insert(
-    _ child: String, name: String?, bundleID: String, deviceID: String, consent: ChildConsent?,
+    _ child: String, name: String?, bundleID: String, deviceID: String, isConfirmed: Bool,
     at instant: Date
   ) -> Query {
     """
-    INSERT INTO devices (bundle_id, device_id, child_device_id, name, paired_at, confirmed_at, child_account_hash)
+    INSERT INTO devices (bundle_id, device_id, child_device_id, name, paired_at, confirmed_at)
     VALUES (\(bundleID), \(deviceID), \(child), \(name)::text, \(instant),
-      CASE WHEN \(consent != nil) THEN \(instant)::timestamptz END, \(consent?.accountHash))
+      CASE WHEN \(isConfirmed) THEN \(instant)::timestamptz END)
     """
   }
 
   /// - Parameter parents: the devices of the child's parent.
   static func update(
-    _ child: String, name: String?, bundleID: String, parents: [String], consent: ChildConsent?,
+    _ child: String, name: String?, bundleID: String, parents: [String], isConfirmed: Bool,
     at instant: Date
   ) -> Query {
     """
     UPDATE devices SET name = coalesce(\(name)::text, name),
-      confirmed_at = coalesce(confirmed_at, CASE WHEN \(consent != nil) THEN \(instant)::timestamptz END),
-      child_account_hash = coalesce(\(consent?.accountHash)::bytea, child_account_hash)
+      confirmed_at = coalesce(confirmed_at, CASE WHEN \(isConfirmed) THEN \(instant)::timestamptz END)
     WHERE bundle_id = \(bundleID) AND device_id = ANY(\(parents)) AND child_device_id = \(child)
     """
   }
@@ -37,27 +37,43 @@ package enum DeviceRows {
     """
   }
 
-  /// Ends the pairings that a child's device confirmed (`device_id`, `paired_at`), but those with the proof's Apple Account.
-  static func endConfirmed(of child: String, bundleID: String, proof: AccountProof?) -> Query {
+  /// Ends the pairings that a child's device confirmed (`device_id`, `paired_at`).
+  static func endConfirmed(of child: String, bundleID: String) -> Query {
     """
     DELETE FROM devices WHERE bundle_id = \(bundleID) AND child_device_id = \(child) AND confirmed_at IS NOT NULL
-      AND (child_account_hash = \(proof?.accountHash)::bytea) IS NOT TRUE
     RETURNING device_id, paired_at
     """
   }
 
   /// Gives the children of a device that lost its place in a purchase or a trial to the device that has the place now. A device that
   /// has access by another record keeps them.
-  package static func move(from former: String, to device: String, in app: App, at instant: Date) -> Query {
+  /// - Parameter purchase: the `originalTransactionId`, with which ``giveBack(to:by:in:)`` finds them; `nil` for a trial.
+  package static func move(
+    from former: String, to device: String, by purchase: String?, in app: App, at instant: Date
+  ) -> Query {
     """
-    UPDATE devices AS pairing
-    SET device_id = \(device), moved_from = NULLIF(coalesce(moved_from, \(former)), \(device))
+    UPDATE devices AS pairing SET device_id = \(device), moved_by = coalesce(\(purchase)::text, moved_by)
     WHERE bundle_id = \(app.bundleID) AND device_id = \(former) AND child_device_id <> \(device)
-      AND NOT EXISTS (
-        SELECT FROM devices known
-        WHERE known.bundle_id = \(app.bundleID) AND known.device_id = \(device)
-          AND known.child_device_id = pairing.child_device_id)
-      AND NOT \(hasAccess("\(former)", in: app, at: instant))
+      AND \(isNew(with: device, in: app)) AND NOT \(hasAccess("\(former)", in: app, at: instant))
+    """
+  }
+
+  /// Gives a device to which support transferred a purchase the children that moved with the purchase, whichever device has them now.
+  package static func giveBack(to device: String, by purchase: String, in app: App) -> Query {
+    """
+    UPDATE devices AS pairing SET device_id = \(device)
+    WHERE bundle_id = \(app.bundleID) AND moved_by = \(purchase) AND device_id <> \(device) AND child_device_id <> \(device)
+      AND \(isNew(with: device, in: app))
+    """
+  }
+
+  /// Whether the child of the row `pairing` is not the device's already.
+  private static func isNew(with device: String, in app: App) -> Query {
+    """
+    NOT EXISTS (
+      SELECT FROM devices known
+      WHERE known.bundle_id = \(app.bundleID) AND known.device_id = \(device)
+        AND known.child_device_id = pairing.child_device_id)
     """
   }
 }
@@ -65,25 +81,25 @@ package enum DeviceRows {
 extension PostgresConnection {
   /// Ends the pairings that a device confirmed with its former secret, and tells the parents: the sender of that secret may not have
   /// been the customer.
-  /// - Parameter proof: pairings with its Apple Account stay.
+  /// - Returns: whether it had any.
+  @discardableResult
   package nonisolated(nonsending) func endConfirmedPairings(
-    of device: String, in app: App, _ catalog: AppCatalog, proof: AccountProof? = nil, at instant: Date
-  ) async throws {
-    let ended = try await query(
-      DeviceRows.endConfirmed(of: device, bundleID: app.bundleID, proof: proof)
-    ).map {
+    of device: String, in app: App, _ catalog: AppCatalog, at instant: Date
+  ) async throws -> Bool {
+    let ended = try await query(DeviceRows.endConfirmed(of: device, bundleID: app.bundleID)).map {
       (
         parent: try $0.decode("device_id", as: String.self),
         pairedAt: try $0.decode("paired_at", as: Date.self)
       )
     }
-    guard !ended.isEmpty else { return }
+    guard !ended.isEmpty else { return false }
     let households = try await households(of: ended.map(\.parent), in: app, at: instant)
     let events = ended.compactMap { pairing in
       households[pairing.parent]?.event(
         .childUnpaired, of: device, with: pairing.parent, pairedAt: pairing.pairedAt, in: app, at: instant)
     }
     try await tell(device, events, of: app, in: catalog, endsPairing: true, at: instant)
+    return true
   }
 }
 
@@ -108,24 +124,6 @@ extension DeviceRows {
           AND starts_at <= \(instant) AND (ends_at IS NULL OR ends_at > \(instant))))
     """
   }
-
-  /// Gives a device the children back that ``move(from:to:in:at:)`` took from it, where support transfers the purchase back.
-  package static func giveBack(to device: String, from former: String, in app: App) -> Query {
-    """
-    UPDATE devices AS pairing SET device_id = \(device), moved_from = NULL
-    WHERE bundle_id = \(app.bundleID) AND device_id = \(former) AND moved_from = \(device)
-      AND NOT EXISTS (
-        SELECT FROM devices known
-        WHERE known.bundle_id = \(app.bundleID) AND known.device_id = \(device)
-          AND known.child_device_id = pairing.child_device_id)
-    """
-  }
-}
-
-/// What a child's device gave with the code of a parent.
-struct ChildConsent: Sendable {
-  /// See ``AccountProof/accountHash``; `nil` where the device showed no app transaction.
-  let accountHash: [UInt8]?
 }
 
 /// The pairings of a plan, or of a parent's device without one, on a day (UTC), in `customer_event_bytes`: pairing and unpairing adds
@@ -136,7 +134,7 @@ enum PairingDayRows {
 
   /// Charges one pairing to the day of a plan or device, unless the day has its number. Pairings of other devices of the plan wait
   /// for the row.
-  /// - Parameter parent: ``Household/plan``, or the device.
+  /// - Parameter parent: ``Household/budget``.
   static func charge(_ parent: String, in bundleID: String, upTo most: Int, at instant: Date) -> Query {
     """
     INSERT INTO customer_event_bytes AS known (day, bundle_id, customer_digest, bytes, pairings)

@@ -114,10 +114,12 @@ package enum DeviceSecretRows {
   ///
   /// The sender of the former secret may not have been the customer, so a consent and the open pairing codes that came with it
   /// end.
-  /// - Parameter renews: whether the secret's time begins anew; not for a device with nothing on record, which a client may have
-  ///   invented.
+  /// - Parameters:
+  ///   - renews: whether the secret's time begins anew; not for a device with nothing on record, which a client may have invented.
+  ///   - keepsAccount: whether the account with which it joined a parent sends the new secret.
   static func replace(
-    _ secret: DeviceSecret, of device: String, bundleID: String, renews: Bool, at instant: Date
+    _ secret: DeviceSecret, of device: String, bundleID: String, renews: Bool, keepsAccount: Bool,
+    at instant: Date
   ) -> Query {
     """
     WITH withdrawn AS (
@@ -125,10 +127,18 @@ package enum DeviceSecretRows {
       WHERE bundle_id = \(bundleID) AND customer = \(device) AND is_given),
     ended AS (\(openCodes(of: device, bundleID)))
     UPDATE device_secrets SET secret_hash = \(secret.hash), set_at = CASE WHEN \(renews) THEN \(instant) ELSE set_at END,
+      account_hash = CASE WHEN \(keepsAccount) THEN account_hash END,
       replacements = CASE WHEN \(isSameDay(instant)) THEN replacements + 1 ELSE 1 END,
       replacements_since = CASE WHEN \(isSameDay(instant)) THEN replacements_since ELSE \(instant) END
     WHERE bundle_id = \(bundleID) AND device_id = \(device)
     RETURNING replacements
+    """
+  }
+
+  /// Notes the Apple Account with which a device joined a parent. The transaction holds the device's lock.
+  static func join(_ device: String, bundleID: String, accountHash: [UInt8]) -> Query {
+    """
+    UPDATE device_secrets SET account_hash = \(accountHash) WHERE bundle_id = \(bundleID) AND device_id = \(device)
     """
   }
 
@@ -156,8 +166,8 @@ package enum DeviceSecretRows {
   /// The device's trial and each of its purchases are evidence of its Apple Account, with two exceptions. A purchase that
   /// support took from another customer is no evidence, because that customer still has its signed transaction. A
   /// purchase that is not counted, such as one of the sandbox, is not on record at all. Where a device has neither a trial nor
-  /// a purchase, those that another device took from it lately are on record in their place, and the accounts with which it joined
-  /// its parents.
+  /// a purchase, those that another device took from it lately are on record in their place, and the account with which it joined a
+  /// parent.
   static func record(of device: String, in app: App, proof: AccountProof?, at instant: Date) -> Query {
     """
     WITH had AS (
@@ -180,9 +190,10 @@ package enum DeviceSecretRows {
       WHERE original_transaction_id IN (\(lostPurchases(of: device, in: app, at: instant))) AND is_counted
         AND NOT EXISTS (SELECT FROM had) AND NOT EXISTS (SELECT FROM begun)
     ), joined AS (
-      SELECT child_account_hash = \(proof?.accountHash)::bytea AS matches FROM devices
-      WHERE bundle_id = \(app.bundleID) AND child_device_id = \(device) AND child_account_hash IS NOT NULL
-        AND NOT EXISTS (SELECT FROM had) AND NOT EXISTS (SELECT FROM begun) AND NOT EXISTS (SELECT FROM lost)
+      SELECT coalesce(account_hash = \(proof?.accountHash)::bytea, false) AS matches,
+        NOT EXISTS (SELECT FROM had) AND NOT EXISTS (SELECT FROM begun) AND NOT EXISTS (SELECT FROM lost) AS is_alone
+      FROM device_secrets
+      WHERE bundle_id = \(app.bundleID) AND device_id = \(device) AND account_hash IS NOT NULL
     ), evidence AS (
       SELECT coalesce(environment = \(proof?.environment)::text AND (
         app_transaction_id IN (\(proof?.appTransactionID)::text, receiptd_erased_account(\(proof?.appTransactionID)))
@@ -195,10 +206,14 @@ package enum DeviceSecretRows {
         AND app_transaction_id IN (\(proof?.appTransactionID)::text, receiptd_erased_account(\(proof?.appTransactionID))),
         false)
       FROM begun
-      UNION ALL SELECT coalesce(matches, false) FROM joined
+      UNION ALL SELECT matches FROM joined WHERE is_alone
     )
-    SELECT is_free AND NOT is_joined AS is_empty, is_free AND is_joined AS is_child,
-      NOT has_some AS is_charged, matches_some, matches_all
+    SELECT is_free AND NOT is_joined AS is_empty,
+      is_free AND is_joined AND NOT EXISTS (
+        SELECT FROM subscriptions
+        WHERE original_transaction_id = \(proof?.originalTransactionID)::text AND (user_id IS NOT NULL OR device_id IS NOT NULL)
+      ) AS takes_purchase,
+      NOT has_some AS is_charged, matches_some, matches_all, EXISTS (SELECT FROM joined WHERE matches) AS is_account_of_join
     FROM (
       SELECT *, NOT (has_some OR EXISTS (SELECT FROM lost)
           OR EXISTS (SELECT FROM devices WHERE bundle_id = \(app.bundleID) AND device_id = \(device))) AS is_free,
@@ -226,8 +241,10 @@ struct DeviceRecord: Sendable {
   /// Whether the device has no trial, purchase or grant. A client may have invented it, also one that lost a purchase or has
   /// paired devices, so what its requests add to the record is charged to the app's day.
   let isCharged: Bool
-  /// Whether nothing is on record but the Apple Account with which the device joined a parent.
-  let isChild: Bool
+  /// Whether nothing is on record but the Apple Account with which the device joined a parent, and the proof's purchase is no one's.
+  let takesPurchase: Bool
+  /// Whether the proof's account is the one with which the device joined a parent.
+  let isAccountOfJoin: Bool
   /// Whether the proof's account is that of its trial or of one of its purchases, or of a child.
   let matchesSome: Bool
   /// Whether the device has a trial or a purchase, or is a child, and the proof's account is that of all of them.
@@ -236,12 +253,15 @@ struct DeviceRecord: Sendable {
   init(_ row: Row) throws {
     isEmpty = try row.decode("is_empty")
     isCharged = try row.decode("is_charged")
-    isChild = try row.decode("is_child")
+    takesPurchase = try row.decode("takes_purchase")
+    isAccountOfJoin = try row.decode("is_account_of_join")
     matchesSome = try row.decode("matches_some")
     matchesAll = try row.decode("matches_all")
   }
 
-  /// Whether a proof of any Apple Account changes the secret. Of a child only a real purchase does: a stranger may have joined the
-  /// device before its customer, with a secret and an account of the stranger's own.
-  func isOpen(to proof: AccountProof) -> Bool { isEmpty || isChild && proof.isPaid }
+  /// Whether a proof of any Apple Account changes the secret. Of a child only a new purchase with access does, once: a stranger may
+  /// have joined the device before its customer, with a secret and an account of the stranger's own.
+  func isOpen(to proof: AccountProof, at instant: Date) -> Bool {
+    isEmpty || takesPurchase && (proof.paidUntil ?? .distantPast) > instant
+  }
 }

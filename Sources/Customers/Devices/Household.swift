@@ -16,6 +16,8 @@ package struct Household: Sendable {
   let count: Int
   /// The purchase or trial whose devices are the parents; `nil` where the device has none that gives access.
   let plan: String?
+  /// What the pairings of a day are charged to: the plan, or the device where it did not prove it.
+  let budget: String
   /// What the device has by its own records.
   package let entitlements: Entitlements
   /// Apple's environment of the device's purchases and trials.
@@ -67,6 +69,7 @@ extension Household {
     self.init(
       parents: parents.sorted(), children: counted.filter { own.contains($0.childDeviceID) },
       count: counted.count, plan: members.first?.plan,
+      budget: isProven ? members.first?.plan.map { "plan/\($0)" } ?? "device/\(device)" : "device/\(device)",
       entitlements: app.entitlements(of: records, for: .device(device), at: instant),
       environment: records.environment)
   }
@@ -184,12 +187,13 @@ extension DeviceAccess {
     if pairings.contains(where: \.isConfirmed) { relevant.trial = nil }
     entitlements = app.entitlements(of: relevant, for: .device(device), at: instant)
     var changes = [entitlements.validUntil]
-    // Any client can name any device as its child's, which takes nothing from a device that has access by a purchase or a grant.
-    let counted = entitlements.isPaidOrGranted ? pairings.filter(\.isConfirmed) : pairings
-    for pairing in counted {
+    let isPaid = entitlements.isPaidOrGranted
+    for pairing in pairings {
       guard let household = households[pairing.parent], let state = household.state(of: device) else {
         continue
       }
+      // Any client can name any device as its child's: a trial takes nothing from a device that has full access by a purchase or a grant.
+      guard pairing.isConfirmed || !isPaid || household.entitlements.isPaidOrGranted else { continue }
       changes.append(household.entitlements.validUntil)
       if childState != .active { childState = childState.map { min($0, state) } ?? state }
       if state == .active, entitlements.isWeaker(than: household.entitlements) {

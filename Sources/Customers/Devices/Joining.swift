@@ -108,8 +108,12 @@ struct Joining: Sendable {
       else {
         throw ServiceError.invalidPairingCode
       }
+      if let hash = proof?.accountHash {
+        _ = try await connection.query(
+          DeviceSecretRows.join(child, bundleID: app.bundleID, accountHash: hash))
+      }
       return try await pairing.add(
-        child, name: name, to: parent, of: app, consent: ChildConsent(accountHash: proof?.accountHash),
+        child, name: name, to: parent, of: app, isConfirmed: true,
         isCharged: false,
         at: instant, connection)
     }

@@ -76,7 +76,7 @@ package struct Pairing: Sendable {
       device, of: app, secret: secret
     ) { connection, _ async throws -> (Bool, [PairedDevice], Int?) in
       let isNew = try await add(
-        child, name: name, to: device, of: app, consent: nil, isCharged: isCharged, at: instant,
+        child, name: name, to: device, of: app, isConfirmed: false, isCharged: isCharged, at: instant,
         connection)
       let household = try await household(of: device, in: app, at: instant, connection)
       return (isNew, household.children, household.limit)
@@ -85,11 +85,11 @@ package struct Pairing: Sendable {
 
   /// Pairs a child's device with a parent's, or renames it. The transaction holds the parent's lock, and that of a child that
   /// confirms.
-  /// - Parameter consent: what the child gave; `nil` where it did not join with a code.
+  /// - Parameter isConfirmed: whether the child joins with a code.
   /// - Returns: whether it is new.
   /// - Throws: 400 `invalid_request`, 409 `device_limit_reached`, 429 `rate_limited`.
   nonisolated(nonsending) func add(
-    _ child: String, name: String?, to device: String, of app: App, consent: ChildConsent?, isCharged: Bool?,
+    _ child: String, name: String?, to device: String, of app: App, isConfirmed: Bool, isCharged: Bool?,
     at instant: Date, _ connection: PostgresConnection
   ) async throws -> Bool {
     var household = try await household(of: device, in: app, at: instant, connection)
@@ -106,7 +106,7 @@ package struct Pairing: Sendable {
     if isNew, household.count >= most {
       throw ServiceError.deviceLimitReached(limit: most, moreIsSold: app.sellsMoreDevices(than: most))
     }
-    if isNew, consent == nil {
+    if isNew, !isConfirmed {
       // Clients can invent devices, so the pairings of those with nothing on record are charged to the app's day. A code was
       // charged when it was made.
       let row = try await connection.query(
@@ -119,10 +119,10 @@ package struct Pairing: Sendable {
       }
     }
     // A plan moves from device to device, so its pairings are counted together. A code that a child uses again leaves a row, too.
-    if isNew || consent != nil {
+    if isNew || isConfirmed {
       let charged = try await connection.query(
         PairingDayRows.charge(
-          household.plan ?? device, in: app.bundleID, upTo: PairingDayRows.spare + most, at: instant))
+          household.budget, in: app.bundleID, upTo: PairingDayRows.spare + most, at: instant))
       guard charged.affected == 1 else {
         throw ServiceError.noPairingsLeft(wait: Day(of: instant).end.timeIntervalSince(instant))
       }
@@ -130,9 +130,9 @@ package struct Pairing: Sendable {
     _ = try await connection.query(
       isNew
         ? DeviceRows.insert(
-          child, name: name, bundleID: app.bundleID, deviceID: device, consent: consent, at: instant)
+          child, name: name, bundleID: app.bundleID, deviceID: device, isConfirmed: isConfirmed, at: instant)
         : DeviceRows.update(
-          child, name: name, bundleID: app.bundleID, parents: household.parents, consent: consent,
+          child, name: name, bundleID: app.bundleID, parents: household.parents, isConfirmed: isConfirmed,
           at: instant))
     let events =
       isNew

@@ -186,13 +186,14 @@ struct LedgerTransaction {
       }.filter { devices.contains($0.device) }
       if !admissions.isEmpty { writes.add(DeviceSecretRows.require(admissions)) }
       for move in state.moves where move.children != .stay {
+        let purchase = move.subscription.current.originalTransactionID
         guard let app = catalog[move.subscription.current.bundleID], let former = move.previous?.deviceID,
           let device = move.customer.deviceID
         else { continue }
         writes.add(
           move.children == .follow
-            ? DeviceRows.move(from: former, to: device, in: app, at: instant)
-            : DeviceRows.giveBack(to: device, from: former, in: app))
+            ? DeviceRows.move(from: former, to: device, by: purchase, in: app, at: instant)
+            : DeviceRows.giveBack(to: device, by: purchase, in: app))
       }
       if let notes = CustomerChanges.enqueue(changes, in: catalog, at: instant) { writes.add(notes) }
     }

@@ -23,10 +23,10 @@ public struct Entitlements: Sendable, Hashable {
   fileprivate var access = EntitlementCandidate.Access.none
   fileprivate var rank = Int.min
 
-  /// Whether a purchase or a grant gives access.
+  /// Whether a purchase or a grant gives full access.
   public var isPaidOrGranted: Bool {
     switch source {
-    case .subscription, .grant: isAccessGranted
+    case .subscription, .grant: access == .full
     case .trial, .freeAccess, nil: false
     }
   }

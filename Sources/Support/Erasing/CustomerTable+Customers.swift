@@ -1,10 +1,9 @@
-import Customers
 import Postgres
 
 extension CustomerTable {
   /// What receiptd knows of a customer beside purchases.
   static let customerTables = [
-    trials, pairingCodes, secrets, grants, consents, events, seenUsers, clientWrites, backendWrites,
+    trials, devices, pairingCodes, secrets, grants, consents, events, seenUsers, clientWrites, backendWrites,
     addedRows,
     adoptions,
     profiles, preferences, freeAccessRows,
@@ -37,61 +36,19 @@ extension CustomerTable {
 
   /// A child's pairing is a row of its parent.
   static let devices = CustomerTable(
-    "devices", "given to another device that proved the same plan, else deleted, with the children's names",
+    "devices", "deleted, with the children's names",
     columns:
-      "id bundle_id device_id child_device_id name paired_at confirmed_at child_account_hash moved_from",
+      "id bundle_id device_id child_device_id name paired_at confirmed_at moved_by",
     export: { customer in
       """
-      SELECT to_jsonb(d) - 'child_account_hash' - 'moved_from' || CASE WHEN device_id = \(customer.device)
+      SELECT to_jsonb(d) - 'moved_by' || CASE WHEN device_id = \(customer.device)
         THEN '{"child_device_id": "another customer"}'::jsonb ELSE '{"device_id": "another customer"}' END AS row
       FROM devices d
       WHERE (device_id = \(customer.device) OR child_device_id = \(customer.device)) AND \(customer.isOfApp())
       """
     },
-    erase: { customer in
-      [
-        giveChildren(of: customer),
-        "DELETE FROM devices WHERE device_id = \(customer.device) AND \(customer.isOfApp())",
-      ]
-    },
-    eraseFromOthers: { customer in
-      [
-        "DELETE FROM devices WHERE child_device_id = \(customer.device) AND \(customer.isOfApp())",
-        "UPDATE devices SET moved_from = NULL WHERE moved_from = \(customer.device) AND \(customer.isOfApp())",
-      ]
-    })
-
-  /// All devices that proved a plan are one parent, so its children stay with one of them. It comes before the rules of purchases and
-  /// trials, which remove the device from them.
-  private static func giveChildren(of customer: ErasedCustomer) -> Query {
-    """
-    WITH plan AS (
-      SELECT original_transaction_id FROM subscriptions WHERE device_id = \(customer.device)
-      UNION
-      SELECT original_transaction_id FROM purchase_devices WHERE device_id = \(customer.device) AND is_proven AND NOT is_barred),
-    member AS (
-      SELECT bundle_id, device_id FROM subscriptions JOIN plan USING (original_transaction_id)
-      WHERE user_id IS NULL AND is_counted AND status IN ('trial', 'active', 'grace') AND owned_because <> 'unproven_claim'
-      UNION ALL
-      SELECT d.bundle_id, d.device_id FROM purchase_devices d JOIN plan USING (original_transaction_id)
-        JOIN subscriptions s USING (original_transaction_id)
-      WHERE d.is_proven AND NOT d.is_barred AND s.is_counted AND s.status IN ('trial', 'active', 'grace')
-      UNION ALL
-      SELECT t.bundle_id, t.device_id FROM trials own
-        JOIN trials original ON original.id = coalesce(own.continues, own.id)
-        JOIN trials t ON t.id = original.id OR t.continues = original.id
-      WHERE own.device_id = \(customer.device) AND original.ends_at > \(customer.instant)),
-    heir AS (
-      SELECT bundle_id, min(device_id) AS device_id FROM member
-      WHERE device_id <> \(customer.device) AND device_id !~ \(unescaped: DeviceID.erasedPattern) GROUP BY bundle_id)
-    UPDATE devices AS pairing SET device_id = heir.device_id, moved_from = NULL FROM heir
-    WHERE pairing.device_id = \(customer.device) AND pairing.bundle_id = heir.bundle_id AND \(customer.isOfApp("pairing.bundle_id"))
-      AND pairing.child_device_id <> heir.device_id AND NOT EXISTS (
-        SELECT FROM devices known
-        WHERE known.bundle_id = pairing.bundle_id AND known.device_id = heir.device_id
-          AND known.child_device_id = pairing.child_device_id)
-    """
-  }
+    erase: { ["DELETE FROM devices WHERE device_id = \($0.device) AND \($0.isOfApp())"] },
+    eraseFromOthers: { ["DELETE FROM devices WHERE child_device_id = \($0.device) AND \($0.isOfApp())"] })
 
   private static let pairingCodes = CustomerTable(
     "pairing_codes", "deleted",
@@ -106,10 +63,10 @@ extension CustomerTable {
 
   private static let secrets = CustomerTable(
     "device_secrets", "deleted",
-    columns: "bundle_id device_id secret_hash set_at replacements replacements_since",
+    columns: "bundle_id device_id secret_hash set_at replacements replacements_since account_hash",
     export: { customer in
       """
-      SELECT to_jsonb(d) - 'secret_hash' AS row FROM device_secrets d
+      SELECT to_jsonb(d) - 'secret_hash' - 'account_hash' AS row FROM device_secrets d
       WHERE device_id = \(customer.device) AND \(customer.isOfApp())
       """
     },

@@ -55,5 +55,5 @@ struct CustomerTable: Sendable {
   ///
   /// Add a new table here: to ``impersonal``, or with its own rule in the order of erasing.
   static let all =
-    [devices] + purchaseTables + customerTables + supportTables + impersonal
+    purchaseTables + customerTables + supportTables + impersonal
 }

@@ -77,7 +77,8 @@ import Testing
       #expect(
         after.filter { !before.contains($0) }.map { $0.prefix { $0 != ":" } }
           == [
-            "backend_writes", "client_write_modes", "console_sessions", "customer_event_bytes", "devices",
+            "backend_writes", "client_write_modes", "console_sessions", "customer_event_bytes", "device_secrets",
+            "devices",
             "free_access", "free_access_rows", "kpi_acquisition_costs", "pairing_codes", "schema_migrations",
             "user_preferences",
           ])
@@ -151,7 +152,8 @@ import Testing
           _ = try await pool.query(
             "ALTER TABLE client_write_modes ADD COLUMN had_clients boolean NOT NULL DEFAULT false")
           _ = try await pool.query(
-            "ALTER TABLE devices ADD COLUMN moved_from text, ADD COLUMN child_account_hash bytea")
+            "ALTER TABLE devices ADD COLUMN moved_by text")
+          _ = try await pool.query("ALTER TABLE device_secrets ADD COLUMN account_hash bytea")
           let harness = try await Harness(
             databaseURL: Self.formerURL(database), configuration: TestApps.json,
             environment: ["RECEIPTD_MIGRATIONS": folder], ownerURL: database.uri,

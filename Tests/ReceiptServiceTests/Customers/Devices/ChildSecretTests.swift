@@ -3,6 +3,7 @@ import AppStore
 import AppStoreSimulator
 import Foundation
 import HTTPTypes
+import Postgres
 import Subscriptions
 import Testing
 
@@ -68,12 +69,61 @@ import Testing
       let unpaid = try await harness.validate(
         ["signedTransaction": free.signedTransaction, "deviceID": "victim"], secret: second)
       #expect(unpaid["entitlements.entitlementToken"] as? String == nil)
+      // Nor do a purchase that is over and one that a customer has.
+      let over = try harness.buy(ScreenTime.individual, bundleID: ScreenTime.bundleID)
+      harness.clock.advance(days: 90)
+      let taken = try await harness.device("other", buys: ScreenTime.family)
+      for shown in [over, taken] {
+        for secret in [second, nil] {
+          let refused = try await harness.validate(
+            ["signedTransaction": shown.signedTransaction, "deviceID": "victim"], secret: secret)
+          #expect(refused["entitlements.entitlementToken"] as? String == nil)
+        }
+      }
+      #expect(try await harness.parent(of: "victim", secret: first).string("pairing.role") == "child")
       let bought = try harness.buy(ScreenTime.individual, bundleID: ScreenTime.bundleID)
       let answer = try await harness.device("victim", shows: bought, secret: second)
       #expect(answer.string("entitlements.tier") == "individual")
       #expect(answer["entitlements.entitlementToken"] as? String != nil)
       #expect(try await harness.parent(of: "victim", secret: second).status == 200)
       #expect(try await harness.children(of: "stranger").children == [])
+    }
+  }
+
+  @Test func `a child that the parent removed still gives its secret to its own account alone`() async throws
+  {
+    try await withScreenTime { harness in
+      try await harness.device("phone", buys: ScreenTime.family)
+      #expect(try await Self.join("tablet", of: "ann", to: "phone", secret: first, harness).status == 201)
+      #expect(try await harness.unpair("tablet", from: "phone").status == 200)
+      #expect(try await harness.launch("tablet", account: "stranger", secret: second).status == 401)
+      #expect(try await harness.launch("tablet", account: "ann", secret: second).status == 201)
+    }
+  }
+
+  @Test func `a join replaces no secret of a device with another account or with none`() async throws {
+    try await withScreenTime { harness in
+      try await harness.device("phone", buys: ScreenTime.family)
+      try await harness.device("stranger", buys: ScreenTime.family)
+      _ = try await harness.children(of: "tablet", secret: first)
+      #expect(try await harness.pair("tablet", to: "phone").status == 201)
+      let refused = try await Self.join("tablet", of: "other", to: "stranger", secret: second, harness)
+      #expect(refused.status == 401)
+      #expect(try await harness.parent(of: "tablet", secret: first).status == 200)
+    }
+  }
+
+  @Test func `support's reset ends the pairing of a device without a secret, too`() async throws {
+    try await withScreenTime { harness in
+      try await harness.device("stranger", buys: ScreenTime.family)
+      #expect(
+        try await Self.join("victim", of: "other", to: "stranger", secret: first, harness).status == 201)
+      _ = try await harness.pool.query("DELETE FROM device_secrets")
+      let reset = ResetDeviceSecretRequest(deviceID: "victim", bundleID: ScreenTime.bundleID)
+      let ada = try #require(Harness.ada)
+      #expect(try await reset.perform(at: harness.service.support, by: ada).isChanged)
+      #expect(try await !reset.perform(at: harness.service.support, by: ada).isChanged)
+      #expect(try await harness.launch("victim", account: "victim", secret: second).status == 201)
     }
   }
 
@@ -164,33 +214,25 @@ import Testing
     }
   }
 
+  @Test func `a device that only named the plan's transaction uses up its own pairings`() async throws {
+    try await withScreenTime { harness in
+      let bought = try await harness.device("phone", buys: ScreenTime.family)
+      _ = try await harness.validate(["transactionID": bought.originalTransactionID, "deviceID": "old-build"])
+      for number in 0..<25 {
+        #expect(try await harness.pair("doll-\(number)", to: "old-build").status == 201)
+        #expect(try await harness.unpair("doll-\(number)", from: "old-build").status == 200)
+      }
+      #expect(try await harness.pair("doll", to: "old-build").status == 429)
+      #expect(try await harness.pair("ann", to: "phone").status == 201)
+    }
+  }
+
   @Test func `a code that a paired child uses again is counted, too`() async throws {
     try await withScreenTime { harness in
       try await harness.device("phone", buys: ScreenTime.family)
       #expect(try await harness.join("tablet", to: "phone").status == 201)
       for _ in 1...24 { #expect(try await harness.join("tablet", to: "phone").status == 200) }
       #expect(try await harness.join("tablet", to: "phone").status == 429)
-    }
-  }
-
-  @Test(arguments: [true, false])
-  func `the children of an erased device stay with another device of the plan`(isBought: Bool) async throws {
-    try await withScreenTime { harness in
-      if isBought {
-        let bought = try await harness.device("phone", buys: ScreenTime.family)
-        _ = try await harness.device("tablet", shows: bought)
-      } else {
-        for device in ["phone", "tablet"] { _ = try await harness.launch(device, account: "mother") }
-      }
-      for (child, parent) in [("ann", "phone"), ("ben", "tablet")] {
-        #expect(try await harness.pair(child, to: parent).status == 201)
-        harness.clock.advance(seconds: 1)
-      }
-      _ = try await EraseCustomerRequest(customer: "phone", bundleID: ScreenTime.bundleID, force: true)
-        .perform(
-          at: harness.service.support, by: try #require(Harness.ada))
-      #expect(try await harness.children(of: "tablet").children == ["ann active", "ben active"])
-      #expect(try await harness.childState("ann") == (isBought ? "active active" : "trial active"))
     }
   }
 
@@ -215,16 +257,19 @@ import Testing
     try await withHarness(configuration: MoveLimitTests.configuration(devices: 1)) { harness in
       let bought = try await harness.device("phone", buys: ScreenTime.family)
       #expect(try await harness.pair("ann", to: "phone").status == 201)
+      // A stranger with a trial of its own takes the place, and gives it up to another device.
+      _ = try await harness.launch("stranger", account: "stranger")
       _ = try await harness.device("stranger", shows: bought)
       harness.clock.advance(seconds: 1)
       #expect(try await harness.pair("doll", to: "stranger").status == 201)
       #expect(try await harness.children(of: "stranger").children == ["ann active", "doll active"])
+      harness.clock.advance(days: 1)
+      _ = try await harness.device("stranger-2", shows: bought)
       _ = try await harness.desk.transfer(
         bought.originalTransactionID, to: "phone", by: try #require(Harness.ada), isForced: true)
       #expect(try await harness.children(of: "phone").children == ["ann active"])
       #expect(try await harness.childState("ann") == "active active")
-      #expect(try await harness.children(of: "stranger").children == ["doll paused"])
-      #expect(try await harness.count("devices WHERE moved_from IS NOT NULL") == 0)
+      #expect(try await harness.children(of: "stranger").children == ["doll active"])
     }
   }
 }
