@@ -77,7 +77,8 @@ import Testing
       #expect(
         after.filter { !before.contains($0) }.map { $0.prefix { $0 != ":" } }
           == [
-            "backend_writes", "client_write_modes", "console_sessions", "customer_event_bytes", "device_secrets",
+            "backend_writes", "client_write_modes", "console_sessions", "customer_event_bytes",
+            "device_secrets",
             "devices",
             "free_access", "free_access_rows", "kpi_acquisition_costs", "pairing_codes", "schema_migrations",
             "user_preferences",
