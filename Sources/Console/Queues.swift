@@ -36,6 +36,8 @@ private struct QueueContent: Sendable {
   /// The filter in words; `nil` for all.
   let shown: String?
   let deliveries: [Delivery]
+  /// Whether more may be open than are shown.
+  let isCut: Bool
   let notifications: [Notification]
   let calls: [Call]
   let extensions: [Extension]
@@ -116,6 +118,7 @@ private struct QueueContent: Sendable {
     shown =
       state == nil && destination == nil
       ? nil : [state, destination].compactMap(\.self).joined(separator: ", ")
+    isCut = answers[1].count == QueueRows.mostDeliveries
     deliveries = try answers[1].map { row in
       let state: String = try row.decode("state")
       let id: Int64 = try row.decode("id")
@@ -173,12 +176,14 @@ private enum QueueRows {
     GROUP BY 1, 2, 3 ORDER BY 3, 4 DESC LIMIT 100
     """
 
+  static let mostDeliveries = 100
+
   /// The open deliveries: first those that were given up, which wait for a person.
   static func deliveries(state: String?, destination: String?) -> Postgres.Query {
     """
     SELECT * FROM (\(open(state: state, destination: destination, isDead: true))) AS dead
     UNION ALL SELECT * FROM (\(open(state: state, destination: destination, isDead: false))) AS others
-    LIMIT 100
+    LIMIT \(mostDeliveries)
     """
   }
 
@@ -189,7 +194,7 @@ private enum QueueRows {
     FROM support_outbox WHERE done_at IS NULL AND (dead_at IS NOT NULL) = \(isDead)
       AND (\(state)::text IS NULL OR CASE WHEN \(state) = 'waiting' THEN state IN ('waiting', 'under way') ELSE state = \(state) END)
       AND (\(destination)::text IS NULL OR destination = \(destination))
-    ORDER BY created_at LIMIT 100
+    ORDER BY created_at LIMIT \(mostDeliveries)
     """
   }
 

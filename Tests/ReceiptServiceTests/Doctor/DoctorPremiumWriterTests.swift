@@ -58,16 +58,16 @@ import Testing
       try await LiveTables.run(
         """
         DO $roles$ DECLARE statement text; BEGIN
-          FOREACH statement IN ARRAY ARRAY['CREATE ROLE authenticator LOGIN NOINHERIT', 'CREATE ROLE receiptdtest_tables',
-            'CREATE ROLE \(role) \(role.hasSuffix("bypass") ? "BYPASSRLS" : "IN ROLE receiptdtest_tables")',
+          FOREACH statement IN ARRAY ARRAY['CREATE ROLE authenticator LOGIN NOINHERIT', 'CREATE ROLE \(role)_tables',
+            'CREATE ROLE \(role) \(role.hasSuffix("bypass") ? "BYPASSRLS" : "IN ROLE \(role)_tables")',
             'GRANT \(role) TO authenticator'] LOOP
             BEGIN EXECUTE statement;
             EXCEPTION WHEN duplicate_object OR unique_violation THEN NULL; END;
           END LOOP;
         END $roles$;
-        GRANT ALL ON SCHEMA public TO receiptdtest_tables;
+        GRANT ALL ON SCHEMA public TO \(role)_tables;
         GRANT SELECT, UPDATE ON profiles TO \(role);
-        ALTER TABLE profiles OWNER TO receiptdtest_tables;
+        ALTER TABLE profiles OWNER TO \(role)_tables;
         """, on: live.pool)
       let lines = try await PremiumWriterTests.lines(live)
       #expect(
