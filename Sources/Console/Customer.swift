@@ -278,6 +278,8 @@ private struct ShownPurchase: Sendable {
   let transferPath: String?
   let extendPath: String?
   let refundPath: String?
+  /// Whether the role lacks these two.
+  let needsLead: Bool
 
   struct Device: Sendable {
     let id: String
@@ -345,6 +347,7 @@ private struct ShownPurchase: Sendable {
     refundPath =
       request.may(.refundAnswer)
       ? link("/console/act/refund-answer", ["id": id, "back": customer ?? id]) : nil
+    needsLead = !request.may(.transfer) && !request.may(.refundAnswer)
   }
 }
 

@@ -240,7 +240,7 @@ private enum RecordRows {
     "SELECT \(unescaped: columns) FROM support_actions WHERE id = \(id)"
   }
 
-  /// The latest records. Those of a customer are found by an index; the others from the end of the table, or of the index of
+  /// The latest records. Those of a customer and of the customer's purchases are found by indexes; the others from the end of the table, or of the index of
   /// what people did.
   static func list(
     by: String?, app: String?, customer: String?, action: String?, before: Int64, withRules: Bool, limit: Int
@@ -264,6 +264,11 @@ private enum RecordRows {
         SELECT \(unescaped: columns) FROM support_actions WHERE from_customer = \(customer) AND \(filter)
         UNION
         SELECT \(unescaped: columns) FROM support_actions WHERE to_customer = \(customer) AND \(filter)
+        UNION
+        SELECT \(unescaped: columns) FROM support_actions WHERE \(filter) AND original_transaction_id IN (
+          SELECT original_transaction_id FROM subscriptions WHERE device_id = \(customer) AND user_id IS NULL
+          UNION
+          SELECT original_transaction_id FROM subscriptions WHERE user_id = \(UUID(uuidString: customer)))
       ) AS records ORDER BY id DESC LIMIT \(limit)
       """
   }

@@ -1,4 +1,5 @@
 import Actions
+import AppStoreSimulator
 import Foundation
 import HTTPTypes
 import Postgres
@@ -114,6 +115,18 @@ import Testing
       #expect(try await reasons("app=\(TestApps.family)") == ["cid"])
       #expect(try await reasons("customer=\(user)") == ["bob", "ada"])
       #expect(try await reasons("action=transfer") == [])
+      // What was done about a purchase is on its customer's record.
+      for (device, name) in [("tablet", "eve"), ("other", "fay")] {
+        let bought = try harness.buy(TestApps.familyPlan, bundleID: TestApps.family)
+        _ = try await harness.device(device, shows: bought)
+        _ = try await harness.pool.query(
+          """
+          INSERT INTO support_actions (action, by, actor, reason, bundle_id, original_transaction_id)
+          VALUES ('refund-preference', \(name), 'operator', \("reason of " + name), \(TestApps.family),
+            \(bought.originalTransactionID))
+          """)
+      }
+      #expect(try await reasons("customer=tablet") == ["eve"])
       let ids = try await harness.pool.query(
         "SELECT id FROM support_actions WHERE action = 'grant' ORDER BY id"
       )

@@ -110,6 +110,7 @@ import Testing
       }
       // An agent may not transfer, and reads that a lead may.
       #expect(!page.contains("/console/act/transfer") && page.contains("A lead may do this."))
+      #expect(page.contains("Transfer and refund answer: a lead may do this."))
 
       let failing = try await browser.page("/console/customer/\(try #require(world.purchases["billing"]))")
       for text in [">No access</span>", "Billing trouble", "The card was declined"] {
