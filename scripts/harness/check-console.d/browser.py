@@ -7,6 +7,8 @@ import web
 from processes import Child, await_port, free_port, wait_until
 
 ELEMENT = "element-6066-11e4-a52e-4f735466cecf"
+# What Chromium says of an element of a page that it has left.
+CHANGED = "stale element", "no such element", "does not belong to the document"
 
 
 class Driver:
@@ -103,7 +105,7 @@ class Browser:
                 return self.has("main") and text in self.text()
             except RuntimeError as error:
                 # The page changed between the two calls.
-                if "stale element" in str(error) or "no such element" in str(error):
+                if any(text in str(error) for text in CHANGED):
                     return False
                 raise
         wait_until(is_there, 10, f"'{text}' on {self.address}")
