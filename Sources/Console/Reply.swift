@@ -104,7 +104,7 @@ struct Reply: Sendable {
             "Keep \(double.keep.originalTransactionID). A lead may tell Apple that you agree: 'Refund answer', grant."
         ))
     }
-    // A trial is no answer to a customer who has bought something.
+    // The purchases' replies are enough where the customer has bought something.
     if let trial = customer.trial, let end = trial.endsAt, customer.purchases.isEmpty {
       replies.append(
         trial.isRunning
