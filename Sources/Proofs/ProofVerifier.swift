@@ -61,18 +61,6 @@ package struct ProofVerifier: Sendable {
     return (app, signed)
   }
 
-  /// Verifies a signed app transaction of one app.
-  /// - Throws: 422 with the code that fits.
-  func appTransaction(_ jws: String, of app: App) throws(Problem) -> Signed<AppTransaction> {
-    do throws(VerificationFailure) {
-      let signed = try verifier.appTransaction(jws)
-      try app.identity.check(signed.payload)
-      return signed
-    } catch {
-      throw Problem(clientProof: error)
-    }
-  }
-
   private func proven(
     _ transaction: Signed<TransactionInfo>, _ renewalInfo: Signed<RenewalInfo>?, bundleID: String?
   ) throws(VerificationFailure) -> Result<ProvenPurchase, Problem> {

@@ -45,7 +45,9 @@ struct Validation: Sendable {
     let secret = try DeviceSecret(of: request)
     let purchase = try await prove(body, request)
     app = purchase.app
-    let appTransaction = try body.signedAppTransaction.map { try proofs.appTransaction($0, of: purchase.app) }
+    let appTransaction = try body.signedAppTransaction.map {
+      try proofs.verifier.appTransaction($0, of: purchase.app)
+    }
     let possession = Possession(of: purchase, body, appTransaction)
     if purchase.app.customer == .user {
       let user = try await authenticator.user(of: request, in: purchase.app)

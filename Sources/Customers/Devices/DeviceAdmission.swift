@@ -1,4 +1,5 @@
 import AppStore
+import Configuration
 import Crypto
 import Foundation
 import HTTP
@@ -6,6 +7,20 @@ import Postgres
 import Requests
 import Subscriptions
 import Text
+
+extension SignedDataVerifier {
+  /// Verifies a signed app transaction of one app, which a client sent.
+  /// - Throws: 422 with the code that fits.
+  package func appTransaction(_ jws: String, of app: App) throws(Problem) -> Signed<AppTransaction> {
+    do throws(VerificationFailure) {
+      let signed = try appTransaction(jws)
+      try app.identity.check(signed.payload)
+      return signed
+    } catch {
+      throw Problem(clientProof: error)
+    }
+  }
+}
 
 /// The secret by which a request was admitted to act for a device.
 ///

@@ -54,10 +54,11 @@ package struct DeviceAuthenticator: Sendable {
   }
 
   /// Stores or replaces the secret by the rules above.
-  /// - Parameter storesFirst: whether a first secret is stored; otherwise the device has none.
+  /// - Parameter isOfJoin: whether the request joins a parent. Then a first secret is stored by the join itself, and only the device's own
+  ///   account replaces a secret: any client can make codes.
   /// - Returns: `nil` if the request may not act for the device.
   package func admission(
-    of device: String, in app: App, secret: DeviceSecret?, proof: AccountProof?, storesFirst: Bool = true
+    of device: String, in app: App, secret: DeviceSecret?, proof: AccountProof?, isOfJoin: Bool = false
   ) async throws -> DeviceAdmission? {
     let stored = try await DeviceSecretRows.decode(
       pool.query(DeviceSecretRows.select(device, bundleID: app.bundleID)))
@@ -72,10 +73,10 @@ package struct DeviceAuthenticator: Sendable {
     if let stored {
       if secret.matches(stored) { return admitted(by: stored) }
       if proof == nil { return nil }
-    } else if !storesFirst {
+    } else if isOfJoin {
       return admitted(by: nil)
     }
-    switch try await set(secret, of: device, in: app, proof: proof, isOfJoin: !storesFirst) {
+    switch try await set(secret, of: device, in: app, proof: proof, isOfJoin: isOfJoin) {
     case .stored: return admitted(by: secret.hash)
     case .notKept: return admitted(by: nil)
     case .refused: return nil
@@ -98,7 +99,7 @@ package struct DeviceAuthenticator: Sendable {
     try await DeviceSecretChanged.retrying {
       guard
         let admission = try await admission(
-          of: device, in: app, secret: secret, proof: proof, storesFirst: rule != .paid)
+          of: device, in: app, secret: secret, proof: proof, isOfJoin: rule == .paid)
       else { throw ServiceError.deviceSecretNeeded }
       // The secret that this transaction stores.
       let first = admission.storedHash == nil && rule == .paid ? secret : nil
@@ -169,8 +170,6 @@ package struct DeviceAuthenticator: Sendable {
     }
   }
 
-  /// - Parameter isOfJoin: whether the request joins a parent. Any client can make codes, so only the device's own account replaces a
-  ///   secret with one.
   private func set(
     _ secret: DeviceSecret, of device: String, in app: App, proof: AccountProof?, isOfJoin: Bool
   ) async throws -> NewSecret {
@@ -181,9 +180,7 @@ package struct DeviceAuthenticator: Sendable {
     }
   }
 
-  /// - Parameters:
-  ///   - isOfJoin: see above.
-  ///   - isCharged: whether the app's day was charged; `nil` if the transaction has not asked for it.
+  /// - Parameter isCharged: whether the app's day was charged; `nil` if the transaction has not asked for it.
   private nonisolated(nonsending) func set(
     _ secret: DeviceSecret, of device: String, in app: App, proof: AccountProof?, isOfJoin: Bool,
     isCharged: Bool?, at instant: Date

@@ -67,6 +67,27 @@ package enum DeviceRows {
     """
   }
 
+  /// Whether a device has access by a record of its own.
+  static func hasAccess(_ device: Query, in app: App, at instant: Date) -> Query {
+    """
+    (EXISTS (
+        SELECT FROM subscriptions
+        WHERE device_id = \(device) AND user_id IS NULL AND bundle_id = \(app.bundleID) AND is_counted
+          AND status IN ('trial', 'active', 'grace'))
+      OR EXISTS (
+        SELECT FROM purchase_devices d JOIN subscriptions s USING (original_transaction_id)
+        WHERE d.device_id = \(device) AND d.bundle_id = \(app.bundleID) AND NOT d.is_barred
+          AND \(app.sharesPurchases)::boolean AND s.is_counted AND s.status IN ('trial', 'active', 'grace'))
+      OR EXISTS (
+        SELECT FROM trials own JOIN trials original ON original.id = coalesce(own.continues, own.id)
+        WHERE own.bundle_id = \(app.bundleID) AND own.device_id = \(device) AND original.ends_at > \(instant))
+      OR EXISTS (
+        SELECT FROM grants
+        WHERE device_id = \(device) AND bundle_id = \(app.bundleID) AND revoked_at IS NULL
+          AND starts_at <= \(instant) AND (ends_at IS NULL OR ends_at > \(instant))))
+    """
+  }
+
   /// Whether the child of the row `pairing` is not the device's already.
   private static func isNew(with device: String, in app: App) -> Query {
     """
@@ -100,29 +121,6 @@ extension PostgresConnection {
     }
     try await tell(device, events, of: app, in: catalog, endsPairing: true, at: instant)
     return true
-  }
-}
-
-extension DeviceRows {
-  /// Whether a device has access by a record of its own.
-  static func hasAccess(_ device: Query, in app: App, at instant: Date) -> Query {
-    """
-    (EXISTS (
-        SELECT FROM subscriptions
-        WHERE device_id = \(device) AND user_id IS NULL AND bundle_id = \(app.bundleID) AND is_counted
-          AND status IN ('trial', 'active', 'grace'))
-      OR EXISTS (
-        SELECT FROM purchase_devices d JOIN subscriptions s USING (original_transaction_id)
-        WHERE d.device_id = \(device) AND d.bundle_id = \(app.bundleID) AND NOT d.is_barred
-          AND \(app.sharesPurchases)::boolean AND s.is_counted AND s.status IN ('trial', 'active', 'grace'))
-      OR EXISTS (
-        SELECT FROM trials own JOIN trials original ON original.id = coalesce(own.continues, own.id)
-        WHERE own.bundle_id = \(app.bundleID) AND own.device_id = \(device) AND original.ends_at > \(instant))
-      OR EXISTS (
-        SELECT FROM grants
-        WHERE device_id = \(device) AND bundle_id = \(app.bundleID) AND revoked_at IS NULL
-          AND starts_at <= \(instant) AND (ends_at IS NULL OR ends_at > \(instant))))
-    """
   }
 }
 

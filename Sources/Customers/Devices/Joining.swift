@@ -84,7 +84,9 @@ struct Joining: Sendable {
     let secret = try DeviceSecret(of: request)
     let body = try request.decodeJSON(Body.self)
     let name = try body.name.map(Pairing.checkName)
-    let proof = try body.signedAppTransaction.flatMap { AccountProof(try appTransaction($0, of: app)) }
+    let proof = try body.signedAppTransaction.flatMap {
+      AccountProof(try verifier.appTransaction($0, of: app))
+    }
     try traffic.checkGuesses(of: request)
     let instant = clock.now()
     guard let code = PairingCode(body.pairingCode),
@@ -118,16 +120,6 @@ struct Joining: Sendable {
         at: instant, connection)
     }
     return try await state(of: child, in: app, isNew ? .created : .ok)
-  }
-
-  private func appTransaction(_ jws: String, of app: App) throws(Problem) -> Signed<AppTransaction> {
-    do throws(VerificationFailure) {
-      let signed = try verifier.appTransaction(jws)
-      try app.identity.check(signed.payload)
-      return signed
-    } catch {
-      throw Problem(clientProof: error)
-    }
   }
 
   /// Tells the child's device whether it has a parent.

@@ -238,7 +238,9 @@ import Testing
 
   // MARK: Which parents
 
-  @Test func `namings by devices without access hide no parent who has access`() async throws {
+  @Test func `a child reads its parent's plan, although nine devices without access named it before`()
+    async throws
+  {
     try await withScreenTime { harness in
       for number in 1...9 {
         _ = try await harness.launch("stranger-\(number)", account: "stranger-\(number)")
