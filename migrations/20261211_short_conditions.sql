@@ -5,9 +5,8 @@
 -- which PostgreSQL compiles once for each session.
 LOCK TABLE public.profiles, public.user_preferences IN ACCESS EXCLUSIVE MODE;
 
--- It has the name of the other decision about a role, which is the one that PUBLIC may run: conditions call it with the rights of the
--- statement's role. A foreign key that cascades changes the key with the rights of the table's owner: then the role of the statement
--- that caused it counts.
+-- Conditions call it with the rights of the statement's role. Its name is that of the function below, which PUBLIC may run. A foreign
+-- key that cascades changes the key with the rights of the table's owner: then the role of the statement that caused it counts.
 CREATE OR REPLACE FUNCTION public.receiptd_writes_premium(relation regclass, acting name, moves boolean) RETURNS boolean
 LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -15,11 +14,30 @@ BEGIN
     acting := coalesce(nullif(current_setting('role'), 'none')::name, session_user);
   END IF;
   -- The usual roles of servers and of Supabase's clients need no look-up.
-  RETURN acting NOT IN ('anon', 'authenticated')
-    AND (acting IN ('receiptd_app', 'service_role') OR public.receiptd_writes_premium(relation, acting::text));
+  IF acting IN ('anon', 'authenticated') THEN
+    RETURN false;
+  ELSIF acting IN ('receiptd_app', 'service_role') THEN
+    RETURN true;
+  END IF;
+  -- The owner of the table comes first: a server may sign in with it.
+  RETURN coalesce((SELECT pg_has_role(acting, c.relowner, 'USAGE') FROM pg_class c WHERE c.oid = relation)
+    OR (
+      SELECT r.rolbypassrls OR EXISTS (
+        SELECT FROM pg_roles w
+        WHERE (w.rolname IN ('receiptd_app', 'service_role') OR w.rolname = ANY (m.writers))
+          AND pg_has_role(r.oid, w.oid, 'USAGE'))
+      FROM pg_roles r CROSS JOIN pg_class c LEFT JOIN receiptd.client_write_modes m ON m.table_name = c.relname
+      WHERE r.rolname = acting AND c.oid = relation), false);
 END
 $$;
-COMMENT ON FUNCTION public.receiptd_writes_premium(regclass, name, boolean) IS 'Whether a statement of a role writes the premium columns of one of the app''s own tables as the server does, where `moves` tells that it moves a row to another user. For the conditions of triggers.';
+COMMENT ON FUNCTION public.receiptd_writes_premium(regclass, name, boolean) IS 'Whether a statement of a role writes the premium columns of one of the app''s own tables as the server does, where `moves` tells that it moves a row to another user. All other roles are clients.';
+
+CREATE OR REPLACE FUNCTION public.receiptd_writes_premium(relation regclass, role text) RETURNS boolean
+LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+  RETURN public.receiptd_writes_premium(relation, role::name, false);
+END
+$$;
 
 -- A client's created_at: the stored one, or now for a row that is new to its user. The guards call it in place of a trigger of its own.
 -- A backend that signs in with a role of its own may write created_at: it copies users from elsewhere. PostgREST signs in with one role
