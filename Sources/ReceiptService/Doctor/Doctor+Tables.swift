@@ -221,9 +221,11 @@ private enum TableRows {
     """
   }
 
-  /// Whether every role may run the function that the conditions of the guards call.
-  static let decision: Query =
-    "SELECT has_function_privilege('public', 'public.receiptd_writes_premium(regclass, text)', 'EXECUTE') AS is_callable"
+  /// Whether every role may run the functions that the conditions of the guards call.
+  static let decision: Query = """
+    SELECT bool_and(has_function_privilege('public', oid, 'EXECUTE')) AS is_callable FROM pg_proc
+    WHERE pronamespace = 'public'::regnamespace AND proname = 'receiptd_writes_premium'
+    """
 
   /// The foreign keys by which a change of another row changes premium columns. The triggers watch the key of the user.
   static func cascades(to shape: TableShape) -> Query {
@@ -312,8 +314,8 @@ struct TableShape {
   private static let clientGuards = [
     "receiptd_forget_added_delete", "receiptd_forget_added_truncate", "receiptd_forget_added_update",
     "receiptd_guard_premium_insert", "receiptd_guard_premium_update", "receiptd_guard_written_insert",
-    "receiptd_guard_written_update", "receiptd_keep_created_at", "receiptd_keep_created_at_update",
-    "receiptd_forget_backend_update", "receiptd_note_added_insert", "receiptd_note_backend_insert",
+    "receiptd_guard_written_update", "receiptd_forget_backend_update", "receiptd_note_added_insert",
+    "receiptd_note_backend_insert",
     "receiptd_note_backend_update", "receiptd_touch_updated_at",
   ]
 
