@@ -1,0 +1,53 @@
+"""What a release needs: each check with its command, what it covers, and what its record keeps."""
+from dataclasses import dataclass, field
+
+PRODUCT = ("Sources", "migrations", "Package.swift", "config")
+
+
+@dataclass(frozen=True)
+class Check:
+    name: str
+    command: str
+    # On two cores, with the build.
+    minutes: int
+    # A later change of these paths makes the record old.
+    sources: tuple
+    # Figures of the output: the name, and a pattern with one group. Counts of several matches are added.
+    figures: dict = field(default_factory=dict)
+    # The rows of the tables that are kept, by their first cell; all of them without this.
+    rows: tuple = ()
+
+
+TESTS = {"tests": r"Test run with (\d+) tests? in \d+ suites? passed"}
+
+ALL = [
+    Check("tests", "scripts/test", 35, PRODUCT + ("Tests", "Client", "scripts", "docs/openapi.yaml"), TESTS),
+    Check("tests-16", "scripts/test --postgres 16", 30, PRODUCT + ("Tests",), TESTS),
+    Check("tests-18", "scripts/test --postgres 18", 30, PRODUCT + ("Tests",), TESTS),
+    Check("check-api", "scripts/harness/check-api", 5, PRODUCT + ("docs/openapi.yaml", "scripts/harness/check-api.d"),
+          {"examples": r"^(\d+) examples sent"}),
+    Check("faults", "scripts/harness/faults", 20, PRODUCT + ("scripts/harness/faults.d",)),
+    Check("lives", "LIVES=100000 scripts/test --filter ReceiptServiceTests.LivesTests", 60,
+          ("Sources/Subscriptions", "Sources/AppStoreSimulator", "Tests/ReceiptServiceTests/Scenarios"), TESTS),
+    Check("fuzz", "scripts/harness/fuzz --seconds 120", 50, ("Sources", "Tests/Fuzz", "Package.swift")),
+    Check("threads", "scripts/harness/test-threads", 60, ("Sources", "Tests", "Package.swift"),
+          TESTS | {"reports": r"^(\d+) reports$"}),
+    Check("slow", "scripts/harness/slow", 8, PRODUCT + ("scripts/harness/slow",),
+          {"milliseconds to ready": r"From the start to ready, on a migrated database: (\d+) ms"}),
+    Check("endurance", "scripts/harness/endurance", 30, PRODUCT + ("scripts/harness/endurance.d",),
+          {"requests": r"^([\d,]+) requests in"}, ("1", "12", "24")),
+    Check("migrate-live", "scripts/harness/migrate-live", 5, ("migrations", "scripts/harness/migrate-live.d"),
+          {"seconds of migrate": r"migrate took ([\d.]+) s"}),
+    Check("adopt-live", "scripts/harness/adopt-live", 20, PRODUCT + ("scripts/harness/adopt-live.d",),
+          {"seconds of the dry run": r"dry run (\d+) s"}),
+    Check("rolling-restart", "scripts/harness/rolling-restart", 5, PRODUCT + ("scripts/harness/rolling-restart",),
+          {"requests": r"(\d+) requests during 4 restarts, none failed"}),
+    Check("restore-drill", "scripts/harness/restore-drill", 3, PRODUCT + ("scripts/harness/restore-drill",),
+          {"rows": r"after reconcile: all (\d+) rows as they were"}),
+    Check("check-deb", "scripts/harness/check-deb", 10,
+          PRODUCT + ("scripts/package", "scripts/package.d")),
+    Check("check-console", "scripts/harness/check-console", 10, PRODUCT + ("scripts/harness/check-console.d",),
+          {"checks": r"(\d+) checks"}),
+    Check("bench", "scripts/harness/bench --seconds 12", 20, PRODUCT),
+    Check("bench-against", "scripts/harness/bench --against d735fc2 --seconds 6 --half", 20, PRODUCT),
+]
