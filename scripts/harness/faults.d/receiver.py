@@ -12,6 +12,8 @@ class Receiver:
         self.latest = {}
         self.times_delivered = collections.Counter()
         self.overlapping = 0
+        # While it is away it answers 503 and takes nothing.
+        self.is_away = False
         self._under_way = collections.Counter()
         self._lock = threading.Lock()
         receiver = self
@@ -21,8 +23,12 @@ class Receiver:
 
             def do_POST(self):
                 body = self.rfile.read(int(self.headers["Content-Length"]))
-                receiver.take(self.headers["webhook-id"], json.loads(body))
-                self.send_response(204)
+                if receiver.is_away:
+                    self.send_response(503)
+                    self.send_header("Content-Length", "0")
+                else:
+                    receiver.take(self.headers["webhook-id"], json.loads(body))
+                    self.send_response(204)
                 self.end_headers()
 
             def log_message(self, *_):
@@ -44,6 +50,16 @@ class Receiver:
             self._under_way[customer] -= 1
             self.times_delivered[message] += 1
             self.latest[customer] = event["data"]["entitlements"]
+
+    def wrong_states(self, world):
+        """Customers whose last delivered state differs from the store's record."""
+        has_access = {}
+        for purchase in world.load.purchases:
+            truth = world.store.truth(purchase)
+            if customer := truth.get("appAccountToken"):
+                has_access[customer] = has_access.get(customer, False) or truth["grantsAccess"]
+        return [customer for customer, expected in has_access.items()
+                if self.latest.get(customer, {}).get("isAccessGranted") != expected]
 
     @property
     def repeated(self):

@@ -46,21 +46,9 @@ def run(world, repetitions):
         "only what was under way at a kill is delivered again", receiver.repeated <= repetitions * BATCH,
         receiver.repeated)
     world.claim("no customer's news is in two hands at once", receiver.overlapping == 0, receiver.overlapping)
-    wrong = _wrong_states(world, receiver)
+    wrong = receiver.wrong_states(world)
     world.claim("the last state delivered of every customer is true", not wrong, wrong[:5])
     return {
         "kills": repetitions, **figures, "webhooks delivered": receiver.times_delivered.total(),
         "of them repeated": receiver.repeated, "customers told of": len(receiver.latest),
         "until the outbox was empty, s": round(time.monotonic() - drained, 1)}
-
-
-def _wrong_states(world, receiver):
-    """Customers whose last delivered state differs from the store's record."""
-    has_access = {}
-    for purchase in world.load.purchases:
-        truth = world.store.truth(purchase)
-        if customer := truth.get("appAccountToken"):
-            has_access[customer] = has_access.get(customer, False) or truth["grantsAccess"]
-    return [
-        customer for customer, expected in has_access.items()
-        if receiver.latest.get(customer, {}).get("isAccessGranted") != expected]
