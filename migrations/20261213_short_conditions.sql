@@ -62,6 +62,17 @@ $$;
 COMMENT ON FUNCTION receiptd.receiptd_kept_created_at(regclass, jsonb, jsonb) IS 'What created_at becomes in a row that a client writes: an object with the column, or without.';
 REVOKE ALL ON FUNCTION receiptd.receiptd_kept_created_at(regclass, jsonb, jsonb) FROM PUBLIC;
 
+-- The guards run with the rights of their owner, who may be another role than the one that migrates.
+DO $$
+DECLARE
+  owner name := (SELECT pg_get_userbyid(proowner) FROM pg_proc WHERE oid = 'receiptd.receiptd_guard_profiles()'::regprocedure);
+BEGIN
+  IF owner <> current_user THEN
+    EXECUTE format('ALTER FUNCTION receiptd.receiptd_kept_created_at(regclass, jsonb, jsonb) OWNER TO %I', owner);
+  END IF;
+END
+$$;
+
 -- The guards note in a setting which row they have decided about. Each row of a client begins without the note of another one.
 DO $$
 DECLARE

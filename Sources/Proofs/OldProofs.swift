@@ -342,11 +342,12 @@ extension OldProofRows {
     """
   }
 
-  /// Claims one purchase, if it is due.
+  /// Claims one purchase, if it is due, or would wait for the history.
   static func claim(_ originalTransactionID: String, at instant: Date, lease: TimeInterval) -> Query {
     """
     UPDATE subscriptions SET old_proof_due_at = \(instant + lease)
-    WHERE original_transaction_id = \(originalTransactionID) AND old_proof_due_at <= \(instant)
+    WHERE original_transaction_id = \(originalTransactionID)
+      AND (old_proof_due_at <= \(instant) OR \(unescaped: OldProofRows.isLeftToHistory))
     RETURNING \(unescaped: columns)
     """
   }
@@ -358,7 +359,7 @@ extension OldProofRows {
     limit: Int
   ) -> Query {
     // A server whose clock is ahead wrote a later time.
-    let ahead = instant + lease + ServiceClock.serverTolerance
+    let ahead = instant + OldProofRows.historyPatience + ServiceClock.serverTolerance
     let nextWeek = instant + unknownPeriod + ServiceClock.serverTolerance
     return """
       UPDATE subscriptions SET old_proof_due_at = \(instant + lease)

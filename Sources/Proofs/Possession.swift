@@ -55,9 +55,7 @@ extension AccountProof {
     guard let fact = purchase.transactions.first?.fact else { return nil }
     self.init(
       environment: fact.environment.rawValue, appTransactionID: fact.appTransactionID,
-      originalTransactionID: fact.originalTransactionID,
-      paidUntil: fact.environment == .production && fact.revocationDate == nil
-        ? fact.expiresDate ?? .distantFuture : nil)
+      originalTransactionID: fact.originalTransactionID)
   }
 }
 

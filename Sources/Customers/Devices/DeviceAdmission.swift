@@ -76,16 +76,11 @@ package struct AccountProof: Sendable {
   package let appTransactionID: String?
   /// The purchase, if the client sent a transaction.
   package let originalTransactionID: String?
-  /// The end of the time that the transaction paid for; `nil` for none, as of an app transaction, the sandbox or a refund.
-  package let paidUntil: Date?
 
-  package init(
-    environment: String, appTransactionID: String?, originalTransactionID: String?, paidUntil: Date?
-  ) {
+  package init(environment: String, appTransactionID: String?, originalTransactionID: String?) {
     self.environment = environment
     self.appTransactionID = appTransactionID
     self.originalTransactionID = originalTransactionID
-    self.paidUntil = paidUntil
   }
 
   /// SHA-256 of the environment and the `appTransactionId`; `nil` without the id.
@@ -99,6 +94,5 @@ package struct AccountProof: Sendable {
     environment = signed.payload.receiptType.rawValue.storable
     appTransactionID = account
     originalTransactionID = nil
-    paidUntil = nil
   }
 }

@@ -46,23 +46,34 @@ package enum DeviceRows {
   }
 
   /// Gives the children of a device that lost its place in a purchase or a trial to the device that has the place now. A device that
-  /// has access by another record keeps them.
+  /// has access by another record keeps them. A device that comes back gets those that it had: the one that goes may be a stranger's,
+  /// with children of its own.
   /// - Parameter purchase: the `originalTransactionId`, with which ``giveBack(to:by:in:)`` finds them; `nil` for a trial.
   package static func move(
     from former: String, to device: String, by purchase: String?, in app: App, at instant: Date
   ) -> Query {
     """
-    UPDATE devices AS pairing SET device_id = \(device), moved_by = coalesce(\(purchase)::text, moved_by)
+    UPDATE devices AS pairing SET device_id = \(device), moved_by = coalesce(\(purchase)::text, moved_by),
+      former_parents = CASE WHEN \(former) = ANY(former_parents) OR cardinality(former_parents) >= \(mostFormerParents)
+        THEN former_parents ELSE former_parents || \(former)::text END
     WHERE bundle_id = \(app.bundleID) AND device_id = \(former) AND child_device_id <> \(device)
       AND \(isNew(with: device, in: app)) AND NOT \(hasAccess("\(former)", in: app, at: instant))
+      AND (\(device) = ANY(former_parents) OR NOT EXISTS (
+        SELECT FROM devices other
+        WHERE other.bundle_id = \(app.bundleID) AND other.device_id = \(former) AND \(device) = ANY(other.former_parents)))
     """
   }
 
-  /// Gives a device to which support transferred a purchase the children that moved with the purchase, whichever device has them now.
+  /// How many former parents of a child are kept, the first ones.
+  private static let mostFormerParents = 20
+
+  /// Gives a device to which support transferred a purchase the children that it had before they moved with the purchase, whichever
+  /// device has them now.
   package static func giveBack(to device: String, by purchase: String, in app: App) -> Query {
     """
     UPDATE devices AS pairing SET device_id = \(device)
-    WHERE bundle_id = \(app.bundleID) AND moved_by = \(purchase) AND device_id <> \(device) AND child_device_id <> \(device)
+    WHERE bundle_id = \(app.bundleID) AND moved_by = \(purchase) AND \(device) = ANY(former_parents)
+      AND device_id <> \(device) AND child_device_id <> \(device)
       AND \(isNew(with: device, in: app))
     """
   }

@@ -209,10 +209,6 @@ package enum DeviceSecretRows {
       UNION ALL SELECT matches FROM joined WHERE is_alone
     )
     SELECT is_free AND NOT is_joined AS is_empty,
-      is_free AND is_joined AND NOT EXISTS (
-        SELECT FROM subscriptions
-        WHERE original_transaction_id = \(proof?.originalTransactionID)::text AND (user_id IS NOT NULL OR device_id IS NOT NULL)
-      ) AS takes_purchase,
       NOT has_some AS is_charged, matches_some, matches_all, EXISTS (SELECT FROM joined WHERE matches) AS is_account_of_join
     FROM (
       SELECT *, NOT (has_some OR EXISTS (SELECT FROM lost)
@@ -241,8 +237,6 @@ struct DeviceRecord: Sendable {
   /// Whether the device has no trial, purchase or grant. A client may have invented it, also one that lost a purchase or has
   /// paired devices, so what its requests add to the record is charged to the app's day.
   let isCharged: Bool
-  /// Whether nothing is on record but the Apple Account with which the device joined a parent, and the proof's purchase is no one's.
-  let takesPurchase: Bool
   /// Whether the proof's account is the one with which the device joined a parent.
   let isAccountOfJoin: Bool
   /// Whether the proof's account is that of its trial or of one of its purchases, or of a child.
@@ -253,15 +247,8 @@ struct DeviceRecord: Sendable {
   init(_ row: Row) throws {
     isEmpty = try row.decode("is_empty")
     isCharged = try row.decode("is_charged")
-    takesPurchase = try row.decode("takes_purchase")
     isAccountOfJoin = try row.decode("is_account_of_join")
     matchesSome = try row.decode("matches_some")
     matchesAll = try row.decode("matches_all")
-  }
-
-  /// Whether a proof of any Apple Account changes the secret. Of a child only a new purchase with access does, once: a stranger may
-  /// have joined the device before its customer, with a secret and an account of the stranger's own.
-  func isOpen(to proof: AccountProof, at instant: Date) -> Bool {
-    isEmpty || takesPurchase && (proof.paidUntil ?? .distantPast) > instant
   }
 }

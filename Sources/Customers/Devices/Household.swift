@@ -16,7 +16,8 @@ package struct Household: Sendable {
   let count: Int
   /// The purchase or trial whose devices are the parents; `nil` where the device has none that gives access.
   let plan: String?
-  /// What the pairings of a day are charged to: the plan, or the device where it did not prove it.
+  /// What the pairings of a day are charged to: the plan, for the devices that proved it together, and for those that only named its
+  /// transaction together; the device where it has no plan.
   let budget: String
   /// What the device has by its own records.
   package let entitlements: Entitlements
@@ -69,7 +70,7 @@ extension Household {
     self.init(
       parents: parents.sorted(), children: counted.filter { own.contains($0.childDeviceID) },
       count: counted.count, plan: members.first?.plan,
-      budget: isProven ? members.first?.plan.map { "plan/\($0)" } ?? "device/\(device)" : "device/\(device)",
+      budget: members.first?.plan.map { "\(isProven ? "plan" : "named")/\($0)" } ?? "device/\(device)",
       entitlements: app.entitlements(of: records, for: .device(device), at: instant),
       environment: records.environment)
   }

@@ -250,7 +250,7 @@ package struct OwnershipMove: Sendable {
     case stay
     /// A device that proved it took the place of one that had proved it, and gets that one's.
     case follow
-    /// Support transferred it, and the device gets those that moved with it.
+    /// Support transferred it, and the device gets those that it had before they moved with it.
     case comeBack
   }
 

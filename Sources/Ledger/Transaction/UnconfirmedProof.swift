@@ -4,13 +4,17 @@ import Subscriptions
 import Work
 
 extension LedgerEntry {
-  /// Whether a transaction of this entry may be an old proof. A notification is one of a history that reconciling reads to its end; it may
-  /// still tell of a transaction whose end is signed on an unknown one.
+  /// Whether a transaction of this entry may be an old proof: a client's, or one of the notification history, of which a refund may come
+  /// later in the same run. Any notification may tell of a transaction whose end is signed on an unknown one.
   var hasOldProofs: Bool {
     transactions.contains { mayBeOldProof($0.fact) || $0.fact.mayEndByAnother }
   }
 
-  private func mayBeOldProof(_ fact: TransactionFact) -> Bool { notification == nil && isOld(fact) }
+  private func mayBeOldProof(_ fact: TransactionFact) -> Bool {
+    (notification == nil || isOfHistory) && isOld(fact)
+  }
+
+  private var isOfHistory: Bool { notification?.source == .history }
 
   private func isOld(_ fact: TransactionFact) -> Bool { instant > fact.signedAt + OldProofRows.age }
 
@@ -39,18 +43,18 @@ extension LedgerEntry {
       if let fact = news.first(where: { $0.transactionID == id }),
         fact.givesMore(than: former.transactions[id])
       {
-        return UnconfirmedProof(fact)
+        return UnconfirmedProof(fact, isOfHistory: isOfHistory)
       }
       // A refund of a restored purchase counts, whichever of its transactions it is signed on.
-      proofs = news.map(UnconfirmedProof.init)
+      proofs = news.map { UnconfirmedProof($0, isOfHistory: isOfHistory) }
     }
     if let formerEnd = before?.accessEnd(at: instant), formerEnd >= end { return nil }
     // An earlier entry's transaction may give access only now: a later one hid it, or a renewal info or the configuration extends it.
     if isCurrentOld,
-      current.mayEndByAnother || notification == nil
+      current.mayEndByAnother || mayBeOldProof(current)
         || !transactions.contains(where: { $0.fact.transactionID == id })
     {
-      proofs.append(UnconfirmedProof(current))
+      proofs.append(UnconfirmedProof(current, isOfHistory: isOfHistory))
     }
     guard let first = proofs.first else { return nil }
     return proofs.dropFirst().reduce(first) { $0.with($1) }
@@ -63,9 +67,12 @@ struct UnconfirmedProof: Sendable {
   /// The history of notifications that begins at this instant, or before, has what came after the proof. Where another transaction may
   /// have the end, only a history from the purchase on counts.
   var needsHistorySince: Date
+  /// Whether the history that reconciling is reading told of it: the rest of the history has what came after it.
+  var isOfHistory: Bool
 
-  fileprivate init(_ fact: TransactionFact) {
+  fileprivate init(_ fact: TransactionFact, isOfHistory: Bool) {
     signedAt = fact.signedAt
+    self.isOfHistory = isOfHistory && !fact.mayEndByAnother
     needsHistorySince =
       fact.mayEndByAnother
       ? min(fact.purchaseDate - SubscriptionFacts.chargedAhead, fact.signedAt) : fact.signedAt
@@ -76,6 +83,7 @@ struct UnconfirmedProof: Sendable {
     var both = self
     both.signedAt = min(signedAt, other.signedAt)
     both.needsHistorySince = min(needsHistorySince, other.needsHistorySince)
+    both.isOfHistory = isOfHistory && other.isOfHistory
     return both
   }
 }
@@ -114,6 +122,10 @@ package enum OldProofRows {
   /// left to notifications.
   private static let historyAge: TimeInterval = 3 * 3_600
 
+  /// How long the App Store is not asked about a purchase that the history told of, in seconds, unless a client asks: the end of the
+  /// run, or of a later one, is its answer (``settleByHistory(of:in:limit:at:)``).
+  package static let historyPatience: TimeInterval = 86_400
+
   /// Marks purchases that give access by an old proof, unless the notification history that was read reaches back to it, and up
   /// to the last hours: that history has a refund since.
   static func mark(
@@ -121,16 +133,40 @@ package enum OldProofRows {
   ) -> Query {
     """
     UPDATE subscriptions s
-    SET old_proof_signed_at = new.signed_at, old_proof_marked_at = \(instant), old_proof_due_at = \(instant),
+    SET old_proof_signed_at = new.signed_at, old_proof_marked_at = \(instant), old_proof_due_at = new.due_at,
       old_proof_asked_at = NULL, old_proof_unknown_at = NULL
     FROM unnest(\(proofs.map(\.originalTransactionID))::text[], \(proofs.map(\.proof.signedAt))::timestamptz[],
-      \(proofs.map(\.proof.needsHistorySince))::timestamptz[]) AS new (id, signed_at, since)
+      \(proofs.map(\.proof.needsHistorySince))::timestamptz[],
+      \(proofs.map { $0.proof.isOfHistory ? instant + historyPatience : instant })::timestamptz[]) AS new (id, signed_at, since, due_at)
     WHERE s.original_transaction_id = new.id AND NOT EXISTS (
       SELECT FROM reconcile_positions p
       WHERE p.bundle_id = s.bundle_id AND p.environment = s.environment AND p.history_begins_at <= new.since
         AND p.history_read_until BETWEEN \(instant - historyAge) AND \(instant + ServiceClock.serverTolerance))
     """
   }
+
+  /// Forgets the marks of some purchases that the history told of, once reconciling has read it up to the last hours. Each row of the
+  /// answer is a purchase.
+  package static func settleByHistory(
+    of bundleID: String, in environment: String, limit: Int, at instant: Date
+  ) -> Query {
+    """
+    UPDATE subscriptions SET old_proof_signed_at = NULL, old_proof_marked_at = NULL, old_proof_due_at = NULL
+    WHERE original_transaction_id IN (
+      SELECT original_transaction_id FROM subscriptions
+      WHERE bundle_id = \(bundleID) AND environment = \(environment) AND old_proof_due_at IS NOT NULL
+        AND \(unescaped: isLeftToHistory) AND EXISTS (
+          SELECT FROM reconcile_positions p
+          WHERE p.bundle_id = \(bundleID) AND p.environment = \(environment)
+            AND p.history_read_until BETWEEN \(instant - historyAge) AND \(instant + ServiceClock.serverTolerance))
+      LIMIT \(limit) FOR UPDATE SKIP LOCKED)
+    RETURNING original_transaction_id
+    """
+  }
+
+  /// Whether the history told of a purchase, and the App Store was not asked about it since.
+  package static let isLeftToHistory: StaticString =
+    "old_proof_due_at = old_proof_marked_at + interval '1 day' AND old_proof_asked_at IS NULL"
 
   /// Records that the App Store has told of purchases, each with the transactions that it signed. Those without an old proof stay as they
   /// are, and so do those of whose current transaction it told nothing since the proof.

@@ -114,6 +114,10 @@ struct Reconciliation: Sendable {
       report.readUntil = end
       start = end
     }
+    let limit = 500
+    while try await pool.query(
+      OldProofRows.settleByHistory(of: app.bundleID, in: environment.rawValue, limit: limit, at: instant)
+    ).count == limit {}
   }
 
   /// Stores the report for operators. A failure here does not undo the corrections.

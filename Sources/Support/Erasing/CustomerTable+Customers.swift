@@ -38,17 +38,25 @@ extension CustomerTable {
   static let devices = CustomerTable(
     "devices", "deleted, with the children's names",
     columns:
-      "id bundle_id device_id child_device_id name paired_at confirmed_at moved_by",
+      "id bundle_id device_id child_device_id name paired_at confirmed_at moved_by former_parents",
     export: { customer in
       """
-      SELECT to_jsonb(d) - 'moved_by' || CASE WHEN device_id = \(customer.device)
+      SELECT to_jsonb(d) - 'moved_by' - 'former_parents' || CASE WHEN device_id = \(customer.device)
         THEN '{"child_device_id": "another customer"}'::jsonb ELSE '{"device_id": "another customer"}' END AS row
       FROM devices d
       WHERE (device_id = \(customer.device) OR child_device_id = \(customer.device)) AND \(customer.isOfApp())
       """
     },
     erase: { ["DELETE FROM devices WHERE device_id = \($0.device) AND \($0.isOfApp())"] },
-    eraseFromOthers: { ["DELETE FROM devices WHERE child_device_id = \($0.device) AND \($0.isOfApp())"] })
+    eraseFromOthers: {
+      [
+        "DELETE FROM devices WHERE child_device_id = \($0.device) AND \($0.isOfApp())",
+        """
+        UPDATE devices SET former_parents = array_remove(former_parents, \($0.device)::text)
+        WHERE former_parents <> '{}' AND former_parents @> ARRAY[\($0.device)::text] AND \($0.isOfApp())
+        """,
+      ]
+    })
 
   private static let pairingCodes = CustomerTable(
     "pairing_codes", "deleted",

@@ -153,7 +153,8 @@ import Testing
           _ = try await pool.query(
             "ALTER TABLE client_write_modes ADD COLUMN had_clients boolean NOT NULL DEFAULT false")
           _ = try await pool.query(
-            "ALTER TABLE devices ADD COLUMN moved_by text")
+            "ALTER TABLE devices ADD COLUMN moved_by text, ADD COLUMN former_parents text[] NOT NULL DEFAULT '{}'"
+          )
           _ = try await pool.query("ALTER TABLE device_secrets ADD COLUMN account_hash bytea")
           let harness = try await Harness(
             databaseURL: Self.formerURL(database), configuration: TestApps.json,

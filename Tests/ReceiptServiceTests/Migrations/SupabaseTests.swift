@@ -349,4 +349,43 @@ import Testing
       }
     }
   }
+
+  @Test func `clients write their rows where one role migrated at first and another one since`() async throws
+  {
+    let folder = FileManager.default.temporaryDirectory.appending(path: "first-\(UUID())").path
+    try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: true)
+    defer { try? FileManager.default.removeItem(atPath: folder) }
+    for name in try FileManager.default.contentsOfDirectory(atPath: Harness.migrations)
+    where name.hasSuffix(".sql") && name < "20261213" {
+      try FileManager.default.copyItem(atPath: Harness.migrations + "/" + name, toPath: folder + "/" + name)
+    }
+    try await withTestDatabase { database in
+      try await database.withPool { pool in
+        try await LiveTables.run(Supabase.roles, on: pool)
+        try await LiveTables.run(
+          """
+          DO $do$ BEGIN CREATE ROLE receiptdtest_migrator LOGIN SUPERUSER; EXCEPTION WHEN duplicate_object THEN NULL; END $do$;
+          """, on: pool)
+        let first = try TestDatabase(uri: Self.url(of: database, as: "receiptdtest_migrator")).pool()
+        try await Migrator(pool: first, folder: folder).apply()
+        await first.close()
+        // From here on it is an ordinary role, as the owner of a hosted database.
+        try await LiveTables.run("ALTER ROLE receiptdtest_migrator NOSUPERUSER", on: pool)
+        try await Migrator(pool: pool, folder: Harness.migrations).apply()
+        try await LiveTables.run(
+          """
+          GRANT INSERT, UPDATE, SELECT ON profiles TO authenticated;
+          SET ROLE authenticated;
+          INSERT INTO profiles (id) VALUES ('00000000-0000-0000-0000-000000000001');
+          UPDATE profiles SET premium_product_id = NULL;
+          RESET ROLE
+          """, on: pool)
+        #expect(try await pool.query("SELECT FROM profiles").count == 1)
+      }
+    }
+  }
+
+  private static func url(of database: TestDatabase, as role: String) -> String {
+    database.uri.replacing(/\/\/[^@\/]*@/, with: "//\(role)@")
+  }
 }

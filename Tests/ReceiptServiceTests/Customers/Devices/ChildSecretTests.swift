@@ -58,35 +58,34 @@ import Testing
     }
   }
 
-  @Test func `a device that a stranger joined with an account of the stranger's own is freed by a purchase`()
+  @Test
+  func
+    `no purchase replaces the secret of a child that joined with an account, and support's reset frees it`()
     async throws
   {
     try await withScreenTime { harness in
-      try await harness.device("stranger", buys: ScreenTime.family)
-      #expect(
-        try await Self.join("victim", of: "other", to: "stranger", secret: first, harness).status == 201)
+      try await harness.device("phone", buys: ScreenTime.family)
+      #expect(try await Self.join("tablet", of: "ann", to: "phone", secret: first, harness).status == 201)
       let free = try harness.buy(ScreenTime.family, bundleID: ScreenTime.bundleID, in: .sandbox)
-      let unpaid = try await harness.validate(
-        ["signedTransaction": free.signedTransaction, "deviceID": "victim"], secret: second)
-      #expect(unpaid["entitlements.entitlementToken"] as? String == nil)
-      // Nor do a purchase that is over and one that a customer has.
       let over = try harness.buy(ScreenTime.individual, bundleID: ScreenTime.bundleID)
       harness.clock.advance(days: 90)
-      let taken = try await harness.device("other", buys: ScreenTime.family)
-      for shown in [over, taken] {
+      let new = try harness.buy(ScreenTime.family, bundleID: ScreenTime.bundleID)
+      for shown in [free, over, new] {
         for secret in [second, nil] {
           let refused = try await harness.validate(
-            ["signedTransaction": shown.signedTransaction, "deviceID": "victim"], secret: secret)
+            ["signedTransaction": shown.signedTransaction, "deviceID": "tablet"], secret: secret)
           #expect(refused["entitlements.entitlementToken"] as? String == nil)
+          #expect(try await harness.parent(of: "tablet", secret: second).status == 401)
         }
       }
-      #expect(try await harness.parent(of: "victim", secret: first).string("pairing.role") == "child")
+      #expect(try await harness.parent(of: "tablet", secret: first).string("pairing.role") == "child")
+      _ = try await ResetDeviceSecretRequest(deviceID: "tablet", bundleID: ScreenTime.bundleID).perform(
+        at: harness.service.support, by: try #require(Harness.ada))
       let bought = try harness.buy(ScreenTime.individual, bundleID: ScreenTime.bundleID)
-      let answer = try await harness.device("victim", shows: bought, secret: second)
+      let answer = try await harness.device("tablet", shows: bought, secret: second)
       #expect(answer.string("entitlements.tier") == "individual")
       #expect(answer["entitlements.entitlementToken"] as? String != nil)
-      #expect(try await harness.parent(of: "victim", secret: second).status == 200)
-      #expect(try await harness.children(of: "stranger").children == [])
+      #expect(try await harness.children(of: "phone").children == [])
     }
   }
 
@@ -214,15 +213,22 @@ import Testing
     }
   }
 
-  @Test func `a device that only named the plan's transaction uses up its own pairings`() async throws {
+  @Test func `devices that only named the plan's transaction use up pairings of their own, all together`()
+    async throws
+  {
     try await withScreenTime { harness in
       let bought = try await harness.device("phone", buys: ScreenTime.family)
-      _ = try await harness.validate(["transactionID": bought.originalTransactionID, "deviceID": "old-build"])
-      for number in 0..<25 {
-        #expect(try await harness.pair("doll-\(number)", to: "old-build").status == 201)
-        #expect(try await harness.unpair("doll-\(number)", from: "old-build").status == 200)
+      for name in ["old-build", "other-build"] {
+        _ = try await harness.validate(["transactionID": bought.originalTransactionID, "deviceID": name])
       }
-      #expect(try await harness.pair("doll", to: "old-build").status == 429)
+      for number in 0..<25 {
+        let parent = number % 2 == 0 ? "old-build" : "other-build"
+        #expect(try await harness.pair("doll-\(number)", to: parent).status == 201)
+        #expect(try await harness.unpair("doll-\(number)", from: parent).status == 200)
+      }
+      for parent in ["old-build", "other-build"] {
+        #expect(try await harness.pair("doll", to: parent).status == 429)
+      }
       #expect(try await harness.pair("ann", to: "phone").status == 201)
     }
   }
@@ -272,6 +278,51 @@ import Testing
       #expect(try await harness.children(of: "phone").children == ["ann active"])
       #expect(try await harness.childState("ann") == "active active")
       #expect(try await harness.children(of: "stranger").children == ["doll active"])
+    }
+  }
+
+  @Test(arguments: [true, false])
+  func `a parent that gets its place back gets its own children, and none of those that a stranger paired`(
+    isBySupport: Bool
+  ) async throws {
+    try await withHarness(configuration: MoveLimitTests.configuration(devices: 1)) { harness in
+      let bought = try await harness.device("phone", buys: ScreenTime.family)
+      #expect(try await harness.pair("ann", to: "phone").status == 201)
+      harness.clock.advance(days: 1)
+      _ = try await harness.device("stranger", shows: bought)
+      #expect(try await harness.pair("doll", to: "stranger").status == 201)
+      harness.clock.advance(days: 1)
+      // The stranger's second device takes the children of its first, too.
+      _ = try await harness.device("stranger-2", shows: bought)
+      #expect(try await harness.children(of: "stranger-2").children == ["ann active", "doll active"])
+      if isBySupport {
+        _ = try await harness.desk.transfer(
+          bought.originalTransactionID, to: "phone", by: try #require(Harness.ada), isForced: true)
+      } else {
+        harness.clock.advance(days: 1)
+        _ = try await harness.device("phone", shows: bought)
+      }
+      #expect(try await harness.children(of: "phone").children == ["ann active"])
+      #expect(try await harness.childState("ann") == "active active")
+      #expect(try await harness.childState("doll") != "active active")
+    }
+  }
+
+  @Test func `an erased parent is not named by a child that it had`() async throws {
+    try await withHarness(configuration: MoveLimitTests.configuration(devices: 1)) { harness in
+      let bought = try await harness.device("phone", buys: ScreenTime.family)
+      #expect(try await harness.pair("ann", to: "phone").status == 201)
+      _ = try await harness.device("new-phone", shows: bought)
+      func named() async throws -> Int {
+        try await harness.pool.query("SELECT count(*) AS n FROM devices WHERE 'phone' = ANY(former_parents)")[
+          0
+        ].decode("n")
+      }
+      #expect(try await named() == 1)
+      _ = try await harness.desk.eraseCustomer(
+        "phone", bundleID: ScreenTime.bundleID, by: try #require(Harness.ada), isForced: true)
+      #expect(try await named() == 0)
+      #expect(try await harness.children(of: "new-phone").children == ["ann active"])
     }
   }
 }
