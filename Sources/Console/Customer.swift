@@ -180,12 +180,12 @@ private struct ShownCustomer: Sendable {
     }
     for purchase in customer.purchases {
       let id = purchase.originalTransactionID
-      if ["billingGrace", "billingRetry"].contains(purchase.storeStatus) {
-        let until = purchase.chargeRetriesUntil.map { " Apple tries until \(Day(of: $0))." } ?? ""
+      if let retries = purchase.chargeRetriesUntil {
         warnings.append(
           Warning(
             level: "warn", title: "Billing trouble",
-            text: "Apple could not charge \(purchase.productID) (\(id)).\(until)"))
+            text: "Apple could not charge \(purchase.productID) (\(id)) and tries until \(Day(of: retries)). "
+              + purchase.unpaidAccess(at: now)))
       }
       for refund in purchase.refundRequests where refund.outcome == nil {
         let consent = refund.hasConsent ? "" : " The customer's consent is missing."
@@ -234,6 +234,21 @@ private struct ShownCustomer: Sendable {
           text: "\(child.name ?? child.childDeviceID): \(child.pausedBecause ?? "")."))
     }
     return warnings
+  }
+}
+
+extension ReportedPurchase {
+  /// Until when an unpaid purchase gives access if Apple cannot charge for it.
+  fileprivate func unpaidAccess(at now: Date) -> String {
+    guard let paid = expiryDate else { return "" }
+    let until = Moment(paid, from: now)
+    let paidTime = paid > now ? "It is paid until \(until.text)" : "It was paid until \(until.text)"
+    guard let end = plan.accessEndsAt, end > paid else {
+      return "\(paidTime); access \(paid > now ? "ends" : "ended") then (\(until.relative))."
+    }
+    let access = Moment(end, from: now)
+    return
+      "\(paidTime); access \(end > now ? "ends" : "ended") \(access.text) (\(access.relative)), with grace."
   }
 }
 

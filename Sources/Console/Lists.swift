@@ -34,24 +34,30 @@ private struct ListKind: Sendable {
   /// Whether its ids are of clients, and may be unknown.
   var isUnproven = false
 
+  /// A list of purchases by the end of their paid time.
+  /// - Parameters:
+  ///   - columns: what the table `subscriptions b` alone tells, so that the view is read for rows that are probably in the list.
+  ///   - condition: what the view `support_subscriptions s` says of a row in the list.
   private static func purchases(
     _ name: String, _ title: String, _ explanation: String, _ heading: String, days: Int,
-    isPast: Bool = false,
-    where condition: StaticString,
+    isPast: Bool = false, columns: StaticString = "true", where condition: StaticString,
     what: StaticString = "concat_ws(', ', s.store_status, s.price || ' ' || s.currency)"
   ) -> ListKind {
     ListKind(
       name: name, title: title, explanation: explanation, heading: heading,
       rows: { app, now, days, limit in
         let span = TimeInterval(days) * 86_400
-        let (from, until) = isPast ? (now - span, now) : (now, now + span)
+        // A charge may fail before the paid time ends.
+        let (from, until) =
+          isPast ? (now - span, now + SubscriptionFacts.chargedAhead) : (now, now + span)
+        let order: Postgres.Query = isPast ? "DESC" : "ASC"
         return """
-          SELECT s.expiry_date AS at, coalesce(s.user_id::text, s.device_id) AS customer,
+          SELECT b.expiry_date AS at, coalesce(s.user_id::text, s.device_id) AS customer,
             s.original_transaction_id AS purchase, s.bundle_id, s.product_id, \(unescaped: what) AS what
-          FROM support_subscriptions s
-          WHERE s.expiry_date >= \(from) AND s.expiry_date < \(until)
-            AND (\(app)::text IS NULL OR s.bundle_id = \(app)) AND \(unescaped: condition)
-          ORDER BY s.expiry_date LIMIT \(limit)
+          FROM subscriptions b JOIN support_subscriptions s USING (original_transaction_id)
+          WHERE b.expiry_date >= \(from) AND b.expiry_date < \(until) AND (\(app)::text IS NULL OR b.bundle_id = \(app))
+            AND \(unescaped: columns) AND \(unescaped: condition)
+          ORDER BY b.expiry_date \(order) LIMIT \(limit)
           """
       }, days: days)
   }
@@ -59,9 +65,14 @@ private struct ListKind: Sendable {
   static let all: [ListKind] = [
     purchases(
       "billing", "Billing trouble",
-      "Apple could not charge them: in billing grace, or retried for up to 60 days.",
+      "Apple could not charge them: before the end of the paid time, in billing grace, or retried for up to 60 days.",
       "Paid until", days: 60, isPast: true,
-      where: "s.store_status IN ('billingGrace', 'billingRetry')"),
+      columns: "b.phase_store_statuses && '{billingGrace,billingRetry}'",
+      where: "s.store_status IN ('active', 'billingGrace', 'billingRetry')",
+      what: """
+        concat_ws(', ', CASE s.store_status WHEN 'active' THEN 'charge failed, paid time runs'
+          WHEN 'billingGrace' THEN 'billing grace' ELSE 'billing retry' END, s.price || ' ' || s.currency)
+        """),
     purchases(
       "renewing", "Renewing soon", "They renew within these days.", "Renews", days: 7,
       where: "s.will_renew AND s.environment = 'Production'",

@@ -28,7 +28,8 @@ struct Reply: Sendable {
       let product = purchase.productID
       let price = purchase.plan.renewalPrice?.description ?? purchase.plan.price?.description
       switch purchase.storeStatus {
-      case "billingGrace", "billingRetry":
+      case "billingGrace", "billingRetry",
+        "active" where purchase.chargeRetriesUntil != nil:
         let until = purchase.chargeRetriesUntil.map { " until \(Day(of: $0))" } ?? ""
         let end = purchase.plan.accessEndsAt ?? purchase.expiryDate
         let access =

@@ -50,7 +50,9 @@ extension Subscription {
       let until = chargeRetriesEnd(at: instant).map { " until \(Day(of: $0))" } ?? ""
       return "\(name) could not be charged; Apple retries\(until)"
     case (.active, _) where isOpen:
-      return current.expiresDate == nil ? "\(name) does not expire" : "\(name) is active"
+      guard current.expiresDate != nil else { return "\(name) does not expire" }
+      guard let retries = chargeRetriesEnd(at: instant) else { return "\(name) is active" }
+      return "\(name) is active; Apple could not charge the next period and retries until \(Day(of: retries))"
     default:
       let end = storeAccessEnds
       let access = accessEnds.flatMap { $0 == end ? nil : ", and access at \($0.rfc3339)" } ?? ""

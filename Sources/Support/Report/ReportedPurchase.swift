@@ -20,7 +20,8 @@ package struct ReportedPurchase: Sendable {
   package var purchaseDate: Date
   package var expiryDate: Date?
   package var gracePeriodExpiryDate: Date?
-  /// When Apple stops to charge again after a failed charge; nil if it is not trying.
+  /// When Apple stops to charge again after a failed charge; nil if it is not trying. Apple charges before the paid time ends, so
+  /// it may be trying while the purchase is active.
   package var chargeRetriesUntil: Date?
   package var revokedAt: Date?
   package var environment: String
@@ -193,6 +194,9 @@ extension ReportedPurchase {
     let until = chargeRetriesUntil.map { " until \(Day(of: $0))" } ?? ""
     let charge = "Apple tries to charge \(price ?? "the next period")\(until)"
     switch storeStatus {
+    case "active" where chargeRetriesUntil != nil:
+      let access = plan.accessEndsAt.flatMap { $0 > expiryDate ? ", access until \($0.rfc3339)" : nil } ?? ""
+      return "paid until \(expiryDate.rfc3339)\(access), charge of the next period failed: \(charge)"
     case "active" where willRenew && ownership == "FAMILY_SHARED":
       return "until \(expiryDate.rfc3339), renews with the purchaser's subscription"
     case "active" where willRenew:

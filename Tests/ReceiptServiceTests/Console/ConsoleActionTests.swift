@@ -1,4 +1,5 @@
 import Actions
+import AppStore
 import AppStoreSimulator
 import Authentication
 import Foundation

@@ -1,4 +1,5 @@
 import Actions
+import AppStore
 import AppStoreSimulator
 import Foundation
 import HTTP
@@ -125,6 +126,54 @@ import Testing
       for text in ["tablet-1", "Emma", "1 of 5", ">running</span>", "ticket 812", ">open</span>"] {
         #expect(device.contains(text), "\(text)")
       }
+    }
+  }
+
+  /// A purchase of a new user whose paid time ends within a day and a half.
+  private static func endingSoon(_ harness: Harness) async throws -> (user: UUID, bought: SignedOutcome) {
+    let present = harness.clock.now
+    defer { harness.clock.set(present) }
+    // A month has 28 to 31 days.
+    for days in 27...31 {
+      harness.clock.set(present - TimeInterval(days) * 86_400)
+      let (user, bought) = try await harness.customer()
+      let end = try #require(bought.transaction.expiresDate)
+      if end > present + 3_600, end < present + 36 * 3_600 { return (user, bought) }
+    }
+    throw CocoaError(.featureUnsupported)
+  }
+
+  @Test
+  func `a charge that fails before the paid time ends is a warning, with the end of access, and in the list`()
+    async throws
+  {
+    try await withHarness(role: "receiptd_app") { harness in
+      let (user, bought) = try await Self.endingSoon(harness)
+      let id = bought.originalTransactionID
+      let browser = try await ConsoleBrowser(harness, .agent)
+      let list = "/console/lists?list=billing"
+      #expect(!(try await browser.page(list)).contains(id))
+      try await harness.happens(.failToRenew(grace: false), to: id)
+      let page = try await browser.page("/console/customer/\(user)")
+      let end = Moment(try #require(bought.transaction.expiresDate), from: harness.clock.now).text
+      for text in [
+        ">Access</span>", "Billing trouble", "It is paid until \(end); access ends then (in ",
+        "active, charge failed", "charge of the next period failed",
+        "Apple could not charge the next period and retries",
+        "The card was declined", "You keep your access until",
+      ] {
+        #expect(page.contains(text), "\(text)")
+      }
+      #expect(try await browser.page(list).contains("charge failed, paid time runs"))
+      let csv = try await browser.get(list + "&format=csv")
+      #expect(csv.text.contains(id))
+      // Apple's billing grace follows the paid time.
+      let (other, graced) = try await Self.endingSoon(harness)
+      try await harness.happens(.failToRenew(grace: true), to: graced.originalTransactionID)
+      let purchase = try #require(
+        try await harness.desk.customer("\(other)").customers.first?.purchases.first)
+      let access = Moment(try #require(purchase.gracePeriodExpiryDate), from: harness.clock.now).text
+      #expect(try await browser.page("/console/customer/\(other)").contains("access ends \(access) (in "))
     }
   }
 
