@@ -38,6 +38,8 @@ package struct ReportedCustomer: Sendable {
   package var accessUntil: Date?
   /// The reason for the entitlements, in a sentence.
   package var because: String
+  /// The purchase that decides them, by `originalTransactionID`; `nil` if no purchase of the customer does.
+  package var decidingPurchase: String?
   /// When a valid access token of the user came; `nil` for a device, or if none came in 395 days.
   package var seen: SeenTimes?
   package var purchases: [ReportedPurchase]

@@ -34,6 +34,14 @@ extension Entitlements {
   }
 }
 
+extension Entitlements {
+  /// The `originalTransactionID` of the purchase that decides; `nil` for another source, or none.
+  var purchase: String? {
+    guard case .subscription(let subscription) = source else { return nil }
+    return subscription.current.originalTransactionID
+  }
+}
+
 extension Subscription {
   /// - Parameter accessEnds: ``PurchasePlan/accessEndsAt``.
   fileprivate func explanation(isOpen: Bool, accessEnds: Date?, at instant: Date) -> String {

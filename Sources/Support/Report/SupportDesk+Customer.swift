@@ -98,6 +98,7 @@ extension SupportDesk {
       because: entitlements.explanation(
         notes: purchases.compactMap(\.note) + grants.compactMap(\.note) + [trial?.note].compactMap(\.self),
         past: past.max { $0.at < $1.at }, plans: details.plans, at: instant),
+      decidingPurchase: entitlements.purchase,
       seen: try answers[seenRead].first,
       purchases: purchases,
       doublePurchases: [DoublePurchase](stored, others, in: app, details.plans, at: instant),

@@ -177,6 +177,46 @@ import Testing
     }
   }
 
+  @Test func `a customer's page tells the paid end, the end with grace, and the tier that comes next`()
+    async throws
+  {
+    try await withScreenTime { harness in
+      let bought = try await harness.device("phone", buys: ScreenTime.family)
+      let paid = try #require(bought.transaction.expiresDate)
+      let agent = try await ConsoleBrowser(harness, .agent)
+      func text(_ date: Date) -> String { Moment(date, from: harness.clock.now).text }
+      let renewing = try await agent.page("/console/customer/phone")
+      #expect(renewing.contains("Paid until \(text(paid)) (in ") && renewing.contains("; it renews then."))
+      #expect(renewing.contains("With grace, access ends \(text(paid + 7 * ScreenTime.day)) (in "))
+      #expect(!renewing.contains("Then comes the tier"))
+
+      try await harness.happens(.changeProduct(ScreenTime.individual), to: bought.originalTransactionID)
+      let changing = try await agent.page("/console/customer/phone")
+      #expect(
+        changing.contains("Then comes the tier individual: \(ScreenTime.individual) from \(text(paid)) (in "),
+        "\(changing)")
+      // The renewal is charged a day ahead; the paid tier stays open until it begins.
+      harness.clock.set(paid - ScreenTime.day)
+      try await harness.happens(.renew, to: bought.originalTransactionID)
+      // A session lasts 12 hours.
+      let later = try await ConsoleBrowser(harness, .agent)
+      let charged = try await later.page("/console/customer/phone")
+      #expect(charged.contains("<b>family, active</b>"))
+      #expect(
+        charged.contains("Then comes the tier individual: \(ScreenTime.individual) from \(text(paid)) ("))
+
+      try await harness.happens(.setAutoRenew(false), to: bought.originalTransactionID)
+      harness.clock.set(paid)
+      let last = try await ConsoleBrowser(harness, .agent)
+      let cancelled = try await last.page("/console/customer/phone")
+      #expect(cancelled.contains("; it does not renew.") && !cancelled.contains("Then comes the tier"))
+      _ = try await harness.desk.grant(
+        to: "phone", bundleID: ScreenTime.bundleID, tier: "individual", days: 90, by: #require(Harness.ada))
+      let granted = try await last.page("/console/customer/phone")
+      #expect(granted.contains("With all that opens access, such as other purchases and grants: until "))
+    }
+  }
+
   @Test func `a banner on every page tells that free access is on`() async throws {
     try await withHarness(role: "receiptd_app") { harness in
       let lead = try await ConsoleBrowser(harness, .lead)
