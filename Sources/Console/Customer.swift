@@ -51,14 +51,9 @@ private struct CustomerContent: Sendable {
   let hasUnclaimed: Bool
   let refusals: [RefusalLine]
   let hasRefusals: Bool
-  let parents: [Parent]
-  let hasParents: Bool
-
-  struct Parent: Sendable {
-    let id: String
-    let app: String
-    let path: String
-  }
+  let pairings: [ShownPairing]
+  /// The number of parents that are not shown.
+  let parentsHidden: Int?
 
   init(_ report: CustomerReport, for request: ConsoleRequest, catalog: AppCatalog) {
     asked = report.asked
@@ -69,10 +64,13 @@ private struct CustomerContent: Sendable {
     refusals =
       report.customers.isEmpty ? report.found.search.refusals.map { RefusalLine($0, for: request) } : []
     hasRefusals = !refusals.isEmpty
-    parents = report.found.search.parents.filter { !report.found.search.customers.contains($0) }.map {
-      Parent(id: $0.customer.id, app: $0.bundleID, path: Console.customerPath($0.customer.id))
+    pairings = report.pairings.map {
+      ShownPairing(
+        $0, app: catalog[$0.parent.bundleID]?.name, isBelow: report.found.search.customers.contains($0.parent)
+      )
     }
-    hasParents = !parents.isEmpty
+    let hidden = report.found.search.parentsHidden
+    parentsHidden = hidden > 0 ? hidden : nil
   }
 }
 
@@ -350,6 +348,35 @@ private struct ShownTrial: Sendable {
     ends = trial.endsAt.map { Moment($0, from: now) }
     isRunning = trial.isRunning
     exclusion = trial.note
+  }
+}
+
+/// What a page about a child's device says of a parent.
+private struct ShownPairing: Sendable {
+  let child: String
+  let childName: String?
+  let app: String
+  let parent: String
+  let path: String
+  let isActive: Bool
+  let state: String
+  /// Whether the page shows the parent, because nothing but the pairing names the child.
+  let isBelow: Bool
+
+  init(_ pairing: ReportedPairing, app: String?, isBelow: Bool) {
+    (child, childName) = (pairing.childDeviceID, pairing.name)
+    self.app = app ?? pairing.parent.bundleID
+    parent = pairing.parent.customer.id
+    path = Console.customerPath(parent)
+    isActive = pairing.state == .active
+    state =
+      switch pairing.state {
+      case .active: "it has what its parent has"
+      case .beyondLimit: "more devices are paired than the parent's tier allows, and this one came later"
+      case .parentWithoutAccess: "its parent has no access"
+      case nil: "the parent's plan does not count it"
+      }
+    self.isBelow = isBelow
   }
 }
 

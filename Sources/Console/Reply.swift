@@ -1,3 +1,4 @@
+import Customers
 import Foundation
 import Support
 import Text
@@ -133,7 +134,7 @@ struct Reply: Sendable {
             + "Restore Purchases. If that does not help, send us the order id from Apple's e-mail; it begins with M.",
           step: "Paste the order id into the search box: it asks Apple once."))
     }
-    if customer.kind == "device", !customer.children.isEmpty,
+    if customer.kind == "device", customer.entitlements.isAccessGranted,
       customer.children.contains(where: { $0.pausedBecause != nil })
     {
       replies.append(

@@ -43,12 +43,34 @@ extension SupportDesk {
       }
       return CustomerReport(
         asked: id, found: found, customers: customers,
+        pairings: try await pairings(of: found.id, with: search.parents, at: instant, connection),
         unclaimed: unclaimed.map {
           ReportedPurchase(
             $0, in: catalog[$0.bundleID], with: details, hasStoreKey: apis[$0.bundleID] != nil, at: instant)
         },
         serverTime: instant)
     }
+  }
+
+  /// The pairings of a child's device with these parents.
+  private func pairings(
+    of child: String, with parents: [CustomerSearch.Match], at instant: Date, _ connection: PostgresConnection
+  ) async throws -> [ReportedPairing] {
+    let child = DeviceID.normalized(child)
+    var pairings: [ReportedPairing] = []
+    for (bundleID, matches) in Dictionary(grouping: parents, by: \.bundleID).sorted(by: { $0.key < $1.key }) {
+      guard let app = catalog[bundleID] else { continue }
+      let households = try await connection.households(
+        of: matches.map(\.customer.id), in: app, at: instant)
+      for parent in matches {
+        let household = households[parent.customer.id]
+        pairings.append(
+          ReportedPairing(
+            childDeviceID: child, name: household?.children.first { $0.childDeviceID == child }?.name,
+            parent: parent, state: household?.state(of: child)))
+      }
+    }
+    return pairings
   }
 
   private func report(

@@ -210,10 +210,54 @@ import Testing
       let last = try await ConsoleBrowser(harness, .agent)
       let cancelled = try await last.page("/console/customer/phone")
       #expect(cancelled.contains("; it does not renew.") && !cancelled.contains("Then comes the tier"))
+      // A grant of a lower tier opens the app for longer.
+      try await harness.device("tablet", buys: ScreenTime.family)
       _ = try await harness.desk.grant(
-        to: "phone", bundleID: ScreenTime.bundleID, tier: "individual", days: 90, by: #require(Harness.ada))
-      let granted = try await last.page("/console/customer/phone")
+        to: "tablet", bundleID: ScreenTime.bundleID, tier: "individual", days: 90, by: #require(Harness.ada))
+      let granted = try await last.page("/console/customer/tablet")
       #expect(granted.contains("With all that opens access, such as other purchases and grants: until "))
+    }
+  }
+
+  @Test func `a parent's page has each child with its state, and a child's page its parent`() async throws {
+    try await withScreenTime { harness in
+      let bought = try await harness.device("phone", buys: ScreenTime.individual)
+      let present = harness.clock.now
+      _ = try await harness.pool.query(
+        """
+        INSERT INTO devices (bundle_id, device_id, child_device_id, name, paired_at)
+        SELECT \(ScreenTime.bundleID)::text, 'phone', 'child-' || i, 'Emma ' || i, \(present) + i * interval '1 second'
+        FROM generate_series(1, 3) AS i
+        """)
+      let agent = try await ConsoleBrowser(harness, .agent)
+      let parent = try await agent.page("/console/customer/phone")
+      #expect(parent.components(separatedBy: "<span class=\"tag warn\">paused</span>").count == 3)
+      #expect(parent.contains("childDevices is 1 (individual, active), and 1 was paired before it"))
+      #expect(!parent.contains(">child's device</span>") && parent.contains("A child&#39;s device is paused"))
+
+      for (child, state) in [
+        ("child-1", "active</span> it has what its parent has."),
+        ("child-2", "paused</span> more devices are paired than the parent&#39;s tier allows"),
+      ] {
+        let page = try await agent.page("/console/customer/\(child)")
+        for text in [
+          "<span class=\"tag\">child's device</span> <b class=\"id\">\(child)</b> (Emma ", state,
+          "below is its parent <a href=\"/console/customer/phone\"",
+        ] {
+          #expect(page.contains(text), "\(text) \(page.prefix(4_000))")
+        }
+      }
+      // A child with a grant of its own has a page of its own.
+      _ = try await harness.desk.grant(
+        to: "child-2", bundleID: ScreenTime.bundleID, tier: "individual", days: 1, by: #require(Harness.ada),
+        isForced: true)
+      let own = try await agent.page("/console/customer/child-2")
+      #expect(own.contains("Its parent is <a href=\"/console/customer/phone\""))
+      #expect(own.contains("<h1 class=\"id\">child-2</h1>") && !own.contains("<h1 class=\"id\">phone</h1>"))
+
+      try await harness.happens(.refundLatest, to: bought.originalTransactionID)
+      #expect(try await agent.page("/console/customer/child-1").contains("its parent has no access."))
+      #expect(try await agent.page("/console/customer/phone").contains("the parent has no access ("))
     }
   }
 
