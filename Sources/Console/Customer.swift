@@ -23,10 +23,12 @@ extension Console {
           let id: String = try request.request.parameters.require("id")
           let report = try await parts.desk.customer(id, by: request.actor)
           guard !report.isEmpty else { throw Problem.notFound(report.found.detail + ".") }
+          let refusals =
+            report.customers.isEmpty ? try await parts.desk.settling(report.found.search.refusals) : []
           return .page(
             ConsoleContent(
               title: id, template: "customer",
-              content: CustomerContent(report, for: request, catalog: parts.catalog), search: id))
+              content: CustomerContent(report, refusals, for: request, catalog: parts.catalog), search: id))
         },
         ConsolePage(path: "/console/customer/{id}/export", operation: .exportCustomer) { request in
           let data = try await parts.desk.exportCustomer(
@@ -55,14 +57,16 @@ private struct CustomerContent: Sendable {
   /// The number of parents that are not shown.
   let parentsHidden: Int?
 
-  init(_ report: CustomerReport, for request: ConsoleRequest, catalog: AppCatalog) {
+  /// - Parameter refusals: the refused requests that name what no customer has.
+  init(
+    _ report: CustomerReport, _ refusals: [RefusedAttempt], for request: ConsoleRequest, catalog: AppCatalog
+  ) {
     asked = report.asked
     detail = report.found.detail
     customers = report.customers.map { ShownCustomer($0, for: request, in: catalog[$0.bundleID]) }
     unclaimed = report.unclaimed.map { ShownPurchase($0, for: request, showsApp: true) }
     hasUnclaimed = !unclaimed.isEmpty
-    refusals =
-      report.customers.isEmpty ? report.found.search.refusals.map { RefusalLine($0, for: request) } : []
+    self.refusals = refusals.map { RefusalLine($0, for: request) }
     hasRefusals = !refusals.isEmpty
     pairings = report.pairings.map {
       ShownPairing(
@@ -299,7 +303,7 @@ extension ReportedCustomer {
   /// The latest refused request for a purchase of another customer.
   var attemptOnAnother: RefusedAttempt? {
     refusedAttempts.last { attempt in
-      attempt.code == "belongs_to_another_customer" && attempt.transactionID != nil
+      attempt.namesAnothersPurchase && !attempt.isSettled
         && !purchases.contains {
           [$0.transactionID, $0.originalTransactionID].contains(attempt.transactionID)
         }

@@ -132,7 +132,7 @@ extension SupportDesk {
       children: [ReportedChild](
         paired.prefix(Self.children), under: household?.entitlements ?? entitlements),
       childrenHidden: max(0, paired.count - Self.children),
-      refusedAttempts: try answers[refusalReads].reversed(),
+      refusedAttempts: try await settling(answers[refusalReads].reversed(), connection),
       events: try timeline.map(TimelineEvent.init).reversed(),
       eventsHidden: try timeline.first.map { try $0.decode("total", as: Int.self) - timeline.count } ?? 0)
   }

@@ -223,6 +223,8 @@ import Testing
       #expect(
         told.contains("Another account has the purchase.</b>")
           && told.contains("Do both accounts belong to you?"))
+      let agent = try await ConsoleBrowser(harness, .agent)
+      #expect(!(try await agent.page("/console/search")).contains("/console/act/transfer"))
       let start = try await lead.page("/console/search")
       let link = try #require(start.firstMatch(of: /\/console\/act\/transfer\?[^"]*/)).0
       let path = link.replacing("&amp;", with: "&")
@@ -236,11 +238,23 @@ import Testing
       let preview = try await lead.post("/console/act/transfer", fields)
       #expect(
         preview.text.contains(owner.uuidString.lowercased()) && preview.status == 200, "\(preview.text)")
+      #expect(!preview.text.contains("OPEN REFUND REQUEST"))
+      try await harness.happens(
+        .requestConsumption(transactionID: nil, reason: .unintendedPurchase), to: bought.originalTransactionID
+      )
+      let warned = try await lead.post("/console/act/transfer", fields)
+      #expect(
+        warned.text.contains("OPEN REFUND REQUEST")
+          && warned.text.contains("refund of \(renewed.transaction.transactionId) requested"),
+        "\(warned.text)")
       fields["step"] = "do"
       _ = try await lead.act("/console/act/transfer", fields)
       #expect(try await harness.row(of: bought.originalTransactionID).userID == user)
-      let agent = try await ConsoleBrowser(harness, .agent)
-      #expect(!(try await agent.page("/console/search")).contains("/console/act/transfer"))
+      // The question is settled.
+      let after = try await lead.page("/console/search")
+      #expect(!after.contains("/console/act/transfer") && after.contains(">settled</span>"))
+      #expect(
+        !(try await lead.page("/console/customer/\(user)")).contains("Another account has the purchase"))
     }
   }
 
