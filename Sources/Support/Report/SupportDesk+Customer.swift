@@ -160,7 +160,7 @@ extension SupportDesk {
 
 extension App {
   /// The first instant at which the customer has no access if nothing new arrives; `nil` without access, or without an end.
-  fileprivate func accessEnd(
+  func accessEnd(
     of customerRecords: CustomerRecords, for customer: Customer, after instant: Date
   ) -> Date? {
     var end = instant

@@ -206,6 +206,51 @@ import Testing
     }
   }
 
+  @Test func `the preview of a grant tells access before and after it, and when it would have no effect`()
+    async throws
+  {
+    try await withHarness(role: "receiptd_app") { harness in
+      let agent = try await ConsoleBrowser(harness, .agent)
+      func preview(_ customer: String, _ bundleID: String, _ tier: String, days: Int) async throws -> String {
+        let answer = try await agent.post(
+          "/console/act/grant",
+          [
+            "customer": customer, "bundleID": bundleID, "tier": tier, "days": "\(days)", "force": "on",
+            "reason": "a try",
+          ])
+        return answer.text.split(whereSeparator: \.isWhitespace).joined(separator: " ")
+      }
+      func text(_ date: Date) -> String { Moment(date, from: harness.clock.now).text }
+      let now = harness.clock.now
+      let opened = try await preview(UUID().uuidString.lowercased(), TestApps.climbing, "premium", days: 3)
+      #expect(
+        opened.contains("before: no access (expired), because the customer has no purchase, grant or trial"),
+        "\(opened)")
+      #expect(opened.contains("after: premium, active, until \(text(now + 3 * 86_400)), because the grant "))
+      #expect(!opened.contains("NO EFFECT"))
+
+      let (user, bought) = try await harness.customer()
+      let end = try #require(bought.transaction.expiresDate)
+      let short = try await preview(user.uuidString.lowercased(), TestApps.climbing, "premium", days: 3)
+      let purchase = "the purchase \(bought.originalTransactionID) is active"
+      #expect(short.contains("before: premium, active, until \(text(end)), because \(purchase)"), "\(short)")
+      #expect(
+        short.contains("NO EFFECT while \(purchase): that opens as much or more. It ends before"), "\(short)")
+      let long = try await preview(user.uuidString.lowercased(), TestApps.climbing, "premium", days: 7)
+      #expect(long.contains("NO EFFECT"))
+      #expect(try await harness.count("grants") == 0)
+
+      // A higher tier counts at once.
+      let plan = try harness.buy(TestApps.individual, bundleID: TestApps.family)
+      _ = try await harness.device("tablet", shows: plan)
+      let higher = try await preview("tablet", TestApps.family, "family", days: 7)
+      #expect(
+        higher.contains("before: individual, active") && higher.contains("after: family, active"), "\(higher)"
+      )
+      #expect(!higher.contains("NO EFFECT"))
+    }
+  }
+
   @Test func `a refused request leads to the transfer of its purchase, also by a later transaction`()
     async throws
   {
