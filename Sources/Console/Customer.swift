@@ -448,6 +448,7 @@ private struct ActionLink: Sendable {
     var links = [
       act("Ask Apple now", .refresh, ["id": id, "back": id]),
       act("Grant access", .grant, ["customer": id, "bundleID": app, "back": id]),
+      act("Write a note", .note, ["customer": id, "bundleID": app, "back": id]),
     ]
     if customer.trial != nil {
       links.append(act("Extend the trial", .extendTrial, ["deviceID": id, "bundleID": app, "back": id]))

@@ -114,6 +114,37 @@ private struct ListKind: Sendable {
         ORDER BY c.deadline LIMIT \(limit)
         """
       }),
+    ListKind(
+      name: "twice", title: "Bought twice",
+      explanation:
+        "Customers with two running purchases of one tier, of which at least one is paid. The customer's page tells which one to keep.",
+      heading: "First end",
+      rows: { app, _, _, limit in
+        func running(of column: StaticString) -> Postgres.Query {
+          """
+          SELECT min(s.expiry_date) AS at, coalesce(s.user_id::text, s.device_id) AS customer,
+            max(s.original_transaction_id) AS purchase, s.bundle_id, string_agg(DISTINCT s.product_id, ', ') AS product_id,
+            s.tier || ': ' || string_agg(s.original_transaction_id || CASE
+              WHEN s.ownership = 'FAMILY_SHARED' THEN ' (shared by the family)'
+              WHEN b.app_transaction_id IS NULL OR b.app_transaction_id LIKE 'erased:%' THEN ''
+              ELSE ' (Apple Account …' || right(b.app_transaction_id, 6) || ')' END, ' and '
+              ORDER BY s.purchase_date, s.original_transaction_id) AS what
+          FROM (
+            SELECT \(unescaped: column) FROM subscriptions WHERE \(unescaped: column) IS NOT NULL
+            GROUP BY \(unescaped: column) HAVING count(*) > 1) AS several
+          JOIN subscriptions b USING (\(unescaped: column))
+          JOIN support_subscriptions s ON s.original_transaction_id = b.original_transaction_id
+          WHERE b.environment = 'Production' AND s.has_access AND s.store_status IN ('active', 'billingGrace')
+            AND (\(app)::text IS NULL OR b.bundle_id = \(app))
+          GROUP BY s.bundle_id, s.user_id, s.device_id, s.tier
+          HAVING count(*) > 1 AND bool_or(s.ownership IS DISTINCT FROM 'FAMILY_SHARED')
+          """
+        }
+        return """
+          SELECT * FROM (\(running(of: "user_id")) UNION \(running(of: "device_id"))) AS found
+          ORDER BY at NULLS LAST, customer LIMIT \(limit)
+          """
+      }),
     purchases(
       "without-owner", "Without owner", "They run, and no customer has proved them yet.", "Paid until",
       days: 31,

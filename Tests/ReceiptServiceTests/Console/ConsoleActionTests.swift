@@ -59,6 +59,7 @@ import Testing
         name: "grant",
         fields: ["customer": id, "bundleID": TestApps.climbing, "tier": "premium", "days": "7"],
         isOfAgents: true),
+      Form(name: "note", fields: ["customer": id, "bundleID": TestApps.climbing], isOfAgents: true),
       Form(
         name: "extend-trial", fields: ["deviceID": "phone", "bundleID": TestApps.family, "days": "3"],
         isOfAgents: true),
@@ -203,6 +204,26 @@ import Testing
       let refused = try await agent.post(
         "/console/act/revoke-grant", ["grant": other.grant, "reason": "to try", "step": "do"])
       #expect(refused.status == 403)
+    }
+  }
+
+  @Test func `a note stands in the timeline and in the record`() async throws {
+    try await withHarness(role: "receiptd_app") { harness in
+      let (user, _) = try await harness.customer()
+      let agent = try await ConsoleBrowser(harness, .agent)
+      let page = try await agent.page("/console/customer/\(user)")
+      #expect(page.contains("/console/act/note?customer=\(user.uuidString.lowercased())"))
+      let fields = [
+        "customer": user.uuidString.lowercased(), "bundleID": TestApps.climbing,
+        "reason": "writes from two addresses", "step": "do",
+      ]
+      let record = try await agent.act("/console/act/note", fields)
+      #expect(record.page.contains("writes from two addresses"))
+      let after = try await agent.page("/console/customer/\(user)")
+      #expect(after.contains("<td>note</td>") && after.contains("\(agent.person): writes from two addresses"))
+      let unknown = try await agent.post(
+        "/console/act/note", fields.merging(["customer": UUID().uuidString.lowercased()]) { $1 })
+      #expect(unknown.status == 400 && unknown.text.contains("has never seen"), "\(unknown.text)")
     }
   }
 

@@ -50,6 +50,9 @@ import Testing
         }
         #expect(!(try await browser.page(path + "&app=\(other)")).contains(">\(id)</a>"), "\(path)")
       }
+      let twice = try await browser.get("/console/lists?list=twice&format=csv").text
+      for account in world.accounts { #expect(twice.contains("(Apple Account \(account))"), "\(twice)") }
+      #expect(twice.split(separator: "\r\n").count == 2, "\(twice)")
       for (list, days) in [("renewing", 7), ("billing", 1), ("cancelled", 7)] {
         let id = try #require(expected[list])
         let page = try await browser.page("/console/lists?list=\(list)&days=\(days)")
