@@ -21,14 +21,15 @@ extension Console {
       pages: [
         ConsolePage(path: "/console/customer/{id}", operation: .customer) { request in
           let id: String = try request.request.parameters.require("id")
-          let report = try await parts.desk.customer(id, by: request.actor)
+          let timeline = try Console.timelinePage(of: request)
+          let report = try await parts.desk.customer(id, by: request.actor, timeline: timeline)
           guard !report.isEmpty else { throw Problem.notFound(report.found.detail + ".") }
           let refusals =
             report.customers.isEmpty ? try await parts.desk.settling(report.found.search.refusals) : []
           return .page(
             ConsoleContent(
               title: id, template: "customer",
-              content: CustomerContent(report, refusals, for: request, catalog: parts.catalog), search: id))
+              content: CustomerContent(report, refusals, timeline, for: request, catalog: parts.catalog), search: id))
         },
         ConsolePage(path: "/console/customer/{id}/export", operation: .exportCustomer) { request in
           let data = try await parts.desk.exportCustomer(
@@ -41,6 +42,27 @@ extension Console {
       templates: [
         "customer": PackageResources.customer_mustache, "purchase": PackageResources.purchase_mustache,
       ])
+  }
+}
+
+extension Console {
+  /// The page of the timeline that an address names.
+  fileprivate static func timelinePage(of request: ConsoleRequest) throws -> TimelinePage {
+    var page = TimelinePage()
+    if let text = request.value("events") {
+      guard let kind = TimelinePage.Kind(rawValue: text) else {
+        let kinds = TimelinePage.Kind.allCases.map(\.rawValue).joined(separator: ", ")
+        throw Problem.invalidRequest("'events' must be one of \(kinds).")
+      }
+      page.kind = kind
+    }
+    if let text = request.value("page") {
+      guard let number = Int(text), (1...TimelinePage.maximumNumber).contains(number) else {
+        throw Problem.invalidRequest("'page' must be from 1 to \(TimelinePage.maximumNumber).")
+      }
+      page.number = number
+    }
+    return page
   }
 }
 
@@ -59,11 +81,14 @@ private struct CustomerContent: Sendable {
 
   /// - Parameter refusals: the refused requests that name what no customer has.
   init(
-    _ report: CustomerReport, _ refusals: [RefusedAttempt], for request: ConsoleRequest, catalog: AppCatalog
+    _ report: CustomerReport, _ refusals: [RefusedAttempt], _ timeline: TimelinePage,
+    for request: ConsoleRequest, catalog: AppCatalog
   ) {
     asked = report.asked
     detail = report.found.detail
-    customers = report.customers.map { ShownCustomer($0, for: request, in: catalog[$0.bundleID]) }
+    customers = report.customers.map {
+      ShownCustomer($0, timeline, at: Console.customerPath(report.asked), for: request)
+    }
     unclaimed = report.unclaimed.map { ShownPurchase($0, for: request, showsApp: true) }
     hasUnclaimed = !unclaimed.isEmpty
     self.refusals = refusals.map { RefusalLine($0, for: request) }
@@ -103,7 +128,9 @@ private struct ShownCustomer: Sendable {
   let children: [ShownChild]
   let childrenTitle: String
   let events: [ShownEvent]
-  let eventsHidden: Int?
+  let eventKinds: [EventKind]
+  let earlier: String?
+  let later: String?
   let refusals: [RefusalLine]
   let actions: [ActionLink]
   let replies: [Reply]
@@ -113,6 +140,12 @@ private struct ShownCustomer: Sendable {
   let hasRefusals: Bool
   let hasReplies: Bool
   let recordPath: String?
+
+  struct EventKind: Sendable {
+    let title: String
+    let address: String
+    let isShown: Bool
+  }
 
   struct End: Sendable {
     let sentence: String
@@ -130,7 +163,10 @@ private struct ShownCustomer: Sendable {
     let text: String
   }
 
-  init(_ customer: ReportedCustomer, for request: ConsoleRequest, in configured: App?) {
+  /// - Parameter path: that of the page, for the pages of the timeline.
+  init(
+    _ customer: ReportedCustomer, _ timeline: TimelinePage, at path: String, for request: ConsoleRequest
+  ) {
     let now = request.instant
     kind = customer.kind
     self.customer = customer.customer
@@ -156,7 +192,15 @@ private struct ShownCustomer: Sendable {
     let limit = entitlements.features["childDevices"].map { $0.words } ?? "no limit"
     childrenTitle = "\(customer.children.count + customer.childrenHidden) of \(limit)"
     events = customer.events.reversed().map { ShownEvent($0, from: now) }
-    eventsHidden = customer.eventsHidden > 0 ? customer.eventsHidden : nil
+    func address(_ kind: TimelinePage.Kind?, _ number: Int = 1) -> String {
+      link(path, ["events": kind?.rawValue, "page": number > 1 ? "\(number)" : nil]) + "#timeline"
+    }
+    eventKinds = ([nil] + TimelinePage.Kind.allCases).map { kind in
+      EventKind(title: kind?.rawValue ?? "all", address: address(kind), isShown: kind == timeline.kind)
+    }
+    let hasEarlier = customer.eventsHidden > 0 && timeline.number < TimelinePage.maximumNumber
+    earlier = hasEarlier ? address(timeline.kind, timeline.number + 1) : nil
+    later = timeline.number > 1 ? address(timeline.kind, timeline.number - 1) : nil
     refusals = customer.refusedAttempts.reversed().map { RefusalLine($0, for: request) }
     actions = ActionLink.links(for: customer, request)
     replies = Reply.replies(to: customer, at: now)
@@ -406,6 +450,8 @@ private struct ShownChild: Sendable {
 
 private struct ShownEvent: Sendable {
   let at: Moment
+  let signed: Moment?
+  let received: Moment?
   let event: String
   let what: String
   let source: String
@@ -414,6 +460,8 @@ private struct ShownEvent: Sendable {
 
   init(_ event: TimelineEvent, from now: Date) {
     at = Moment(event.at, from: now)
+    signed = event.signedAt.map { Moment($0, from: now) }
+    received = event.receivedAt.map { Moment($0, from: now) }
     self.event = event.event
     what = event.what
     source = event.source

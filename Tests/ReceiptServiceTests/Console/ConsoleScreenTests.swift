@@ -262,6 +262,50 @@ import Testing
     }
   }
 
+  @Test func `the timeline tells when Apple signed and receiptd received an event, by kind and page`()
+    async throws
+  {
+    try await withHarness(role: "receiptd_app") { harness in
+      let present = harness.clock.now
+      harness.clock.set(present - 86_400)
+      let (user, bought) = try await harness.customer()
+      let signed = Moment(bought.transaction.signedDate, from: present).text
+      harness.clock.set(present)
+      try await harness.happens(.setAutoRenew(false), to: bought.originalTransactionID)
+      for number in 1...25 {
+        _ = try await harness.pool.query(
+          """
+          INSERT INTO support_actions (action, by, actor, reason, bundle_id, to_customer, customer_kind, at)
+          VALUES ('note', 'ada', 'operator', \("note \(number)."), \(TestApps.climbing),
+            \(user.uuidString.lowercased()), 'user', \(present - TimeInterval(number) * 3_600))
+          """)
+      }
+      let agent = try await ConsoleBrowser(harness, .agent)
+      let path = "/console/customer/\(user)"
+      func events(_ query: String) async throws -> (names: [String], page: String) {
+        let page = try await agent.page(path + query)
+        let timeline = page.components(separatedBy: "id=\"timeline\"")[1]
+        return (
+          timeline.matches(of: /<\/td><td>(note|purchase|notification)<\/td>/).map { String($0.1) }, timeline
+        )
+      }
+      let (last, page) = try await events("")
+      #expect(last.count == 20 && last.first == "notification")
+      #expect(page.contains("page=2#timeline\">Earlier</a>") && !page.contains(">Later</a>"))
+      let (second, rest) = try await events("?page=2")
+      #expect(second.count == 7 && second.contains("purchase") && rest.contains(">Later</a>"))
+      #expect(rest.contains("<th>Signed</th><th>Received</th>") && rest.contains(">\(signed)</time></td>"))
+      #expect(!rest.contains(">Earlier</a>"))
+      #expect(try await events("?events=purchases").names == ["purchase"])
+      #expect(try await events("?events=notifications").names == ["notification"])
+      #expect(try await events("?events=support&page=2").names.count == 5)
+      #expect(try await events("?events=other").names.isEmpty)
+      for query in ["?events=x", "?page=0", "?page=101"] {
+        #expect(try await agent.get(path + query).status == 400, "\(query)")
+      }
+    }
+  }
+
   @Test func `a banner on every page tells that free access is on`() async throws {
     try await withHarness(role: "receiptd_app") { harness in
       let lead = try await ConsoleBrowser(harness, .lead)
