@@ -29,7 +29,8 @@ extension Console {
           return .page(
             ConsoleContent(
               title: id, template: "customer",
-              content: CustomerContent(report, refusals, timeline, for: request, catalog: parts.catalog), search: id))
+              content: CustomerContent(report, refusals, timeline, for: request, catalog: parts.catalog),
+              search: id))
         },
         ConsolePage(path: "/console/customer/{id}/export", operation: .exportCustomer) { request in
           let data = try await parts.desk.exportCustomer(

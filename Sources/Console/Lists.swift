@@ -222,11 +222,11 @@ private struct ListPage: Sendable {
     let app = request.value("app")
     if let app { _ = try parts.catalog.app(named: app) }
     var days = kind.days
+    var note: String?
     if let text = request.value("days") {
-      guard let number = Int(text), (1...Self.maximumDays).contains(number) else {
-        throw Problem.invalidRequest("'days' must be from 1 to \(Self.maximumDays).")
-      }
-      days = number
+      guard let number = Int(text) else { throw Problem.invalidRequest("'days' must be a whole number.") }
+      days = min(max(number, 1), Self.maximumDays)
+      if days != number { note = "A list has from 1 to \(Self.maximumDays) days: \(days) are shown." }
     }
     let isCSV = request.value("format") == "csv"
     let limit = isCSV ? Self.csvLimit : Self.limit
@@ -244,7 +244,8 @@ private struct ListPage: Sendable {
           apps: parts.catalog.apps.map {
             ListContent.AppChoice(id: $0.bundleID, words: $0.name, isChosen: $0.bundleID == app)
           },
-          days: days, rows: rows.prefix(limit).map { ListContent.Line($0, of: kind, from: request.instant) },
+          days: days, note: note,
+          rows: rows.prefix(limit).map { ListContent.Line($0, of: kind, from: request.instant) },
           limit: rows.count > limit ? limit : nil,
           csv: link(
             "/console/lists",
@@ -301,6 +302,8 @@ private struct ListContent: Sendable {
   let kinds: [Kind]
   let apps: [AppChoice]
   let days: Int
+  /// What differs from what was asked for.
+  let note: String?
   let rows: [Line]
   /// The number of rows that are shown, where there are more.
   let limit: Int?

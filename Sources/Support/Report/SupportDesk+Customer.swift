@@ -75,7 +75,8 @@ extension SupportDesk {
   }
 
   private func report(
-    on customer: Customer, in app: App, _ page: TimelinePage, at instant: Date, _ connection: PostgresConnection
+    on customer: Customer, in app: App, _ page: TimelinePage, at instant: Date,
+    _ connection: PostgresConnection
   ) async throws -> ReportedCustomer {
     let users = [customer.userID].compactMap(\.self)
     let devices = [customer.deviceID].compactMap(\.self)

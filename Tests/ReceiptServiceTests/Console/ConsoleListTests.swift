@@ -58,7 +58,11 @@ import Testing
         let page = try await browser.page("/console/lists?list=\(list)&days=\(days)")
         #expect(!page.contains(">\(id)</a>"), "\(list)")
       }
-      for query in ["list=nothing", "days=0", "days=x", "days=367"] {
+      for (days, shown) in [(400, 366), (0, 1), (-1, 1)] {
+        let page = try await browser.page("/console/lists?days=\(days)")
+        #expect(page.contains("name=\"days\" value=\"\(shown)\"") && page.contains(": \(shown) are shown."))
+      }
+      for query in ["list=nothing", "days=x", "days=99999999999999999999"] {
         #expect(try await browser.get("/console/lists?\(query)").status == 400, "\(query)")
       }
       #expect(try await browser.get("/console/lists?app=com.unknown").status == 404)
