@@ -8,6 +8,7 @@ package enum SupportOperation: String, CaseIterable, Sendable {
   case find
   case refresh
   case grant
+  case note
   case extendTrial = "extend-trial"
 
   case acquisitionCost = "acquisition-cost"
@@ -38,7 +39,7 @@ package enum SupportOperation: String, CaseIterable, Sendable {
 
     // An agent gives at most `agentGrantDays` days at once, and revokes own grants alone; see `SupportDesk.checkDays(_:by:)`
     // and `SupportDesk.checkGiver(of:by:)`.
-    case .customer, .find, .refresh, .grant, .extendTrial, .revokeGrant: .agent
+    case .customer, .find, .refresh, .grant, .note, .extendTrial, .revokeGrant: .agent
 
     case .acquisitionCost, .adopt, .eraseCustomer, .exportCustomer, .extendRenewal, .forgetXcode, .freeAccess,
       .grandfather,

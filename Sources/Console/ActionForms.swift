@@ -157,6 +157,17 @@ extension ConsoleAction {
     ) { RevokeGrantRequest(grant: try $0.uuid("grant")) }
   }
 
+  /// `POST /support/v1/note`
+  package static func note(perform: @escaping Perform<NoteRequest>) -> ConsoleAction {
+    var action = ConsoleAction(
+      NoteRequest.self, "Write a note",
+      "The reason is the note. It stands in the record and in the customer's timeline, and cannot be changed.",
+      [.text("customer", "Customer"), .text("bundleID", "App")], perform: perform
+    ) { NoteRequest(customer: try $0.text("customer"), bundleID: try $0.text("bundleID")) }
+    action.isRepeatable = true
+    return action
+  }
+
   /// `POST /support/v1/extend-trial`
   package static func extendTrial(perform: @escaping Perform<ExtendTrialRequest>) -> ConsoleAction {
     ConsoleAction(

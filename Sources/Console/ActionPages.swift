@@ -50,7 +50,7 @@ private struct ActionPage: Sendable {
       let author = try SupportAuthor(by: request.actor, reason: request.value("reason") ?? "")
       let before = try await lastRecord()
       let answer = try await mappingReplays { try await action.run(request, author, isDryRun) }
-      if isDryRun { return page(request, preview: answer) }
+      if isDryRun { return page(request, preview: answer.readingTimes) }
       if action.showsAnswer { return page(request, done: answer) }
       guard let record = try await lastRecord(of: request.person, after: before) else {
         return page(request, done: answer)

@@ -21,12 +21,16 @@ extension Console {
       pages: [
         ConsolePage(path: "/console/customer/{id}", operation: .customer) { request in
           let id: String = try request.request.parameters.require("id")
-          let report = try await parts.desk.customer(id, by: request.actor)
+          let timeline = try Console.timelinePage(of: request)
+          let report = try await parts.desk.customer(id, by: request.actor, timeline: timeline)
           guard !report.isEmpty else { throw Problem.notFound(report.found.detail + ".") }
+          let refusals =
+            report.customers.isEmpty ? try await parts.desk.settling(report.found.search.refusals) : []
           return .page(
             ConsoleContent(
               title: id, template: "customer",
-              content: CustomerContent(report, for: request, catalog: parts.catalog), search: id))
+              content: CustomerContent(report, refusals, timeline, for: request, catalog: parts.catalog),
+              search: id))
         },
         ConsolePage(path: "/console/customer/{id}/export", operation: .exportCustomer) { request in
           let data = try await parts.desk.exportCustomer(
@@ -42,6 +46,27 @@ extension Console {
   }
 }
 
+extension Console {
+  /// The page of the timeline that an address names.
+  fileprivate static func timelinePage(of request: ConsoleRequest) throws -> TimelinePage {
+    var page = TimelinePage()
+    if let text = request.value("events") {
+      guard let kind = TimelinePage.Kind(rawValue: text) else {
+        let kinds = TimelinePage.Kind.allCases.map(\.rawValue).joined(separator: ", ")
+        throw Problem.invalidRequest("'events' must be one of \(kinds).")
+      }
+      page.kind = kind
+    }
+    if let text = request.value("page") {
+      guard let number = Int(text), (1...TimelinePage.maximumNumber).contains(number) else {
+        throw Problem.invalidRequest("'page' must be from 1 to \(TimelinePage.maximumNumber).")
+      }
+      page.number = number
+    }
+    return page
+  }
+}
+
 /// What the page shows.
 private struct CustomerContent: Sendable {
   let asked: String
@@ -51,28 +76,31 @@ private struct CustomerContent: Sendable {
   let hasUnclaimed: Bool
   let refusals: [RefusalLine]
   let hasRefusals: Bool
-  let parents: [Parent]
-  let hasParents: Bool
+  let pairings: [ShownPairing]
+  /// The number of parents that are not shown.
+  let parentsHidden: Int?
 
-  struct Parent: Sendable {
-    let id: String
-    let app: String
-    let path: String
-  }
-
-  init(_ report: CustomerReport, for request: ConsoleRequest, catalog: AppCatalog) {
+  /// - Parameter refusals: the refused requests that name what no customer has.
+  init(
+    _ report: CustomerReport, _ refusals: [RefusedAttempt], _ timeline: TimelinePage,
+    for request: ConsoleRequest, catalog: AppCatalog
+  ) {
     asked = report.asked
     detail = report.found.detail
-    customers = report.customers.map { ShownCustomer($0, for: request, in: catalog[$0.bundleID]) }
+    customers = report.customers.map {
+      ShownCustomer($0, timeline, at: Console.customerPath(report.asked), for: request)
+    }
     unclaimed = report.unclaimed.map { ShownPurchase($0, for: request, showsApp: true) }
     hasUnclaimed = !unclaimed.isEmpty
-    refusals =
-      report.customers.isEmpty ? report.found.search.refusals.map { RefusalLine($0, for: request) } : []
+    self.refusals = refusals.map { RefusalLine($0, for: request) }
     hasRefusals = !refusals.isEmpty
-    parents = report.found.search.parents.filter { !report.found.search.customers.contains($0) }.map {
-      Parent(id: $0.customer.id, app: $0.bundleID, path: Console.customerPath($0.customer.id))
+    pairings = report.pairings.map {
+      ShownPairing(
+        $0, app: catalog[$0.parent.bundleID]?.name, isBelow: report.found.search.customers.contains($0.parent)
+      )
     }
-    hasParents = !parents.isEmpty
+    let hidden = report.found.search.parentsHidden
+    parentsHidden = hidden > 0 ? hidden : nil
   }
 }
 
@@ -85,8 +113,8 @@ private struct ShownCustomer: Sendable {
   let isOpen: Bool
   let tier: String?
   let status: String
-  let until: Moment?
-  let isEndless: Bool
+  /// The end of what decides, that of access, and what follows, each in a sentence.
+  let ends: [End]
   let because: String
   let hasPriority: Bool
   let paid: String
@@ -101,7 +129,9 @@ private struct ShownCustomer: Sendable {
   let children: [ShownChild]
   let childrenTitle: String
   let events: [ShownEvent]
-  let eventsHidden: Int?
+  let eventKinds: [EventKind]
+  let earlier: String?
+  let later: String?
   let refusals: [RefusalLine]
   let actions: [ActionLink]
   let replies: [Reply]
@@ -111,6 +141,16 @@ private struct ShownCustomer: Sendable {
   let hasRefusals: Bool
   let hasReplies: Bool
   let recordPath: String?
+
+  struct EventKind: Sendable {
+    let title: String
+    let address: String
+    let isShown: Bool
+  }
+
+  struct End: Sendable {
+    let sentence: String
+  }
 
   struct Feature: Sendable {
     let name: String
@@ -124,7 +164,10 @@ private struct ShownCustomer: Sendable {
     let text: String
   }
 
-  init(_ customer: ReportedCustomer, for request: ConsoleRequest, in configured: App?) {
+  /// - Parameter path: that of the page, for the pages of the timeline.
+  init(
+    _ customer: ReportedCustomer, _ timeline: TimelinePage, at path: String, for request: ConsoleRequest
+  ) {
     let now = request.instant
     kind = customer.kind
     self.customer = customer.customer
@@ -133,8 +176,7 @@ private struct ShownCustomer: Sendable {
     isOpen = entitlements.isAccessGranted
     tier = entitlements.tier
     status = entitlements.status
-    until = customer.accessUntil.map { Moment($0, from: now) }
-    isEndless = isOpen && customer.accessUntil == nil
+    ends = customer.ends(at: now).map(End.init)
     because = customer.because.withCapital
     hasPriority = customer.hasPrioritySupport
     paid = Self.total(customer.purchases)
@@ -151,7 +193,15 @@ private struct ShownCustomer: Sendable {
     let limit = entitlements.features["childDevices"].map { $0.words } ?? "no limit"
     childrenTitle = "\(customer.children.count + customer.childrenHidden) of \(limit)"
     events = customer.events.reversed().map { ShownEvent($0, from: now) }
-    eventsHidden = customer.eventsHidden > 0 ? customer.eventsHidden : nil
+    func address(_ kind: TimelinePage.Kind?, _ number: Int = 1) -> String {
+      link(path, ["events": kind?.rawValue, "page": number > 1 ? "\(number)" : nil]) + "#timeline"
+    }
+    eventKinds = ([nil] + TimelinePage.Kind.allCases.map(Optional.some)).map { kind in
+      EventKind(title: kind?.rawValue ?? "all", address: address(kind), isShown: kind == timeline.kind)
+    }
+    let hasEarlier = customer.eventsHidden > 0 && timeline.number < TimelinePage.maximumNumber
+    earlier = hasEarlier ? address(timeline.kind, timeline.number + 1) : nil
+    later = timeline.number > 1 ? address(timeline.kind, timeline.number - 1) : nil
     refusals = customer.refusedAttempts.reversed().map { RefusalLine($0, for: request) }
     actions = ActionLink.links(for: customer, request)
     replies = Reply.replies(to: customer, at: now)
@@ -180,12 +230,12 @@ private struct ShownCustomer: Sendable {
     }
     for purchase in customer.purchases {
       let id = purchase.originalTransactionID
-      if ["billingGrace", "billingRetry"].contains(purchase.storeStatus) {
-        let until = purchase.chargeRetriesUntil.map { " Apple tries until \(Day(of: $0))." } ?? ""
+      if let retries = purchase.chargeRetriesUntil {
         warnings.append(
           Warning(
             level: "warn", title: "Billing trouble",
-            text: "Apple could not charge \(purchase.productID) (\(id)).\(until)"))
+            text: "Apple could not charge \(purchase.productID) (\(id)) and tries until \(Day(of: retries)). "
+              + purchase.unpaidAccess(at: now)))
       }
       for refund in purchase.refundRequests where refund.outcome == nil {
         let consent = refund.hasConsent ? "" : " The customer's consent is missing."
@@ -237,106 +287,6 @@ private struct ShownCustomer: Sendable {
   }
 }
 
-extension ReportedCustomer {
-  /// The latest refused request for a purchase of another customer.
-  var attemptOnAnother: RefusedAttempt? {
-    refusedAttempts.last { attempt in
-      attempt.code == "belongs_to_another_customer" && attempt.transactionID != nil
-        && !purchases.contains {
-          [$0.transactionID, $0.originalTransactionID].contains(attempt.transactionID)
-        }
-    }
-  }
-}
-
-private struct ShownGrant: Sendable {
-  let grant: String
-  let tier: String
-  let isOpen: Bool
-  let starts: Moment
-  let ends: Moment?
-  let grantedBy: String
-  let words: String
-  let revoked: String?
-  let exclusion: String?
-  let revokePath: String?
-
-  init(_ grant: ReportedGrant, for request: ConsoleRequest, of customer: String) {
-    let now = request.instant
-    self.grant = grant.grant
-    tier = grant.tier
-    isOpen = grant.isOpen
-    starts = Moment(grant.startsAt, from: now)
-    ends = grant.endsAt.map { Moment($0, from: now) }
-    grantedBy = grant.grantedBy
-    words = grant.reason
-    revoked = grant.revokedAt.map { "Revoked \(Moment($0, from: now).text) by \(grant.revokedBy ?? "?")" }
-    exclusion = grant.note
-    // An agent revokes own grants alone.
-    let may = request.may(.people) || request.may(.revokeGrant) && grant.grantedBy == request.person.name
-    revokePath =
-      grant.isOpen && may ? link("/console/act/revoke-grant", ["grant": grant.grant, "back": customer]) : nil
-  }
-}
-
-private struct ShownTrial: Sendable {
-  let started: Moment
-  let ends: Moment?
-  let isRunning: Bool
-  let exclusion: String?
-
-  init(_ trial: ReportedTrial, from now: Date) {
-    started = Moment(trial.startedAt, from: now)
-    ends = trial.endsAt.map { Moment($0, from: now) }
-    isRunning = trial.isRunning
-    exclusion = trial.note
-  }
-}
-
-private struct ShownChild: Sendable {
-  let id: String
-  let path: String
-  let name: String?
-  let isActive: Bool
-  let childStatus: String
-  let paired: Moment
-  let pausedBecause: String?
-
-  init(_ child: ReportedChild, from now: Date) {
-    id = child.childDeviceID
-    path = Console.customerPath(child.childDeviceID)
-    name = child.name
-    isActive = child.status == "active"
-    childStatus = child.status
-    paired = Moment(child.pairedAt, from: now)
-    pausedBecause = child.pausedBecause
-  }
-}
-
-private struct ShownEvent: Sendable {
-  let at: Moment
-  let event: String
-  let what: String
-  let source: String
-  /// A sign for the source, which the column names too.
-  let sign: String
-
-  init(_ event: TimelineEvent, from now: Date) {
-    at = Moment(event.at, from: now)
-    self.event = event.event
-    what = event.what
-    source = event.source
-    sign =
-      switch event.source {
-      case "webhook": "↓"
-      case "history": "↺"
-      case "proof", "client": "↑"
-      case "support": "●"
-      default: "◷"
-      }
-  }
-}
-
 /// An action on a customer, greyed where the role does not allow it.
 private struct ActionLink: Sendable {
   let label: String
@@ -357,6 +307,7 @@ private struct ActionLink: Sendable {
     var links = [
       act("Ask Apple now", .refresh, ["id": id, "back": id]),
       act("Grant access", .grant, ["customer": id, "bundleID": app, "back": id]),
+      act("Write a note", .note, ["customer": id, "bundleID": app, "back": id]),
     ]
     if customer.trial != nil {
       links.append(act("Extend the trial", .extendTrial, ["deviceID": id, "bundleID": app, "back": id]))
@@ -373,18 +324,5 @@ private struct ActionLink: Sendable {
         allowed: "A lead may do this."))
     links.append(act("Erase the customer", .eraseCustomer, ["customer": id, "bundleID": app, "back": id]))
     return links
-  }
-}
-
-extension FeatureValue {
-  /// The value in words.
-  var words: String {
-    switch self {
-    case .flag(let isOn): isOn ? "yes" : "no"
-    case .count(let count): "\(count)"
-    case .amount(let amount): "\(amount)"
-    case .word(let word): word
-    case .unlimited: "no limit"
-    }
   }
 }

@@ -1,4 +1,5 @@
 import Charts
+import Foundation
 import Numbers
 import Text
 
@@ -227,10 +228,34 @@ enum FigureText {
     case "paywall_shown": "paywall shown"
     case "purchase_initiated": "purchase begun"
     case "former_price": "former price"
-    case "new": "new"
     case "mrr": "MRR"
+    case "paying_start": "paying at the start"
+    case "mrr_new": "new MRR"
+    case "mrr_expansion": "MRR gained by changes to a dearer product"
+    case "mrr_moved": "MRR moved by changes of product"
+    case "mrr_contraction": "MRR lost by changes to a cheaper product"
+    case "mrr_churn": "MRR of subscriptions that were lost"
+    // Losses and their reasons.
+    case "cancelled": "renewal turned off"
+    case "expired": "ended"
+    case "customer": "by the customer"
+    case "billing": "not paid"
+    case "price_increase": "price increase not accepted"
+    case "not_for_sale": "product not for sale"
+    case "refund": "after a refund"
+    case "issue": "an issue with the app"
+    case "unknown": "Apple did not tell"
     default: column.replacing("_", with: " ")
     }
+  }
+
+  /// A column's comment for a reader of the page: without names of tables, and with – for NULL, as tables show it.
+  static func meaning(_ comment: String) -> String {
+    comment.replacing(/; kpi_[a-z_]+ [^.;]*/, with: "").components(separatedBy: ". ")
+      .map { $0.replacing(/^NULL:/, with: "–:") }
+      .filter { !$0.contains("kpi_") && !$0.contains("NULL") }
+      .joined(separator: ". ")
+      .replacing(/[a-z]+(?:_[a-z0-9]+)+/) { title(String($0.0)) }
   }
 
   /// A whole number with separators.

@@ -34,24 +34,33 @@ private struct ListKind: Sendable {
   /// Whether its ids are of clients, and may be unknown.
   var isUnproven = false
 
+  /// A list of purchases by the end of their paid time.
+  /// - Parameters:
+  ///   - columns: what the table `subscriptions b` alone tells, so that the view is read for rows that are probably in the list.
+  ///   - condition: what the view `support_subscriptions s` says of a row in the list.
   private static func purchases(
     _ name: String, _ title: String, _ explanation: String, _ heading: String, days: Int,
-    isPast: Bool = false,
-    where condition: StaticString,
+    isPast: Bool = false, columns: StaticString = "true", where condition: StaticString,
     what: StaticString = "concat_ws(', ', s.store_status, s.price || ' ' || s.currency)"
   ) -> ListKind {
     ListKind(
       name: name, title: title, explanation: explanation, heading: heading,
       rows: { app, now, days, limit in
         let span = TimeInterval(days) * 86_400
-        let (from, until) = isPast ? (now - span, now) : (now, now + span)
+        // A charge may fail before the paid time ends.
+        let (from, until) =
+          isPast ? (now - span, now + SubscriptionFacts.chargedAhead) : (now, now + span)
+        let order: Postgres.Query = isPast ? "DESC" : "ASC"
         return """
-          SELECT s.expiry_date AS at, coalesce(s.user_id::text, s.device_id) AS customer,
+          SELECT b.expiry_date AS at, coalesce(s.user_id::text, s.device_id) AS customer,
             s.original_transaction_id AS purchase, s.bundle_id, s.product_id, \(unescaped: what) AS what
-          FROM support_subscriptions s
-          WHERE s.expiry_date >= \(from) AND s.expiry_date < \(until)
-            AND (\(app)::text IS NULL OR s.bundle_id = \(app)) AND \(unescaped: condition)
-          ORDER BY s.expiry_date LIMIT \(limit)
+          FROM subscriptions b CROSS JOIN LATERAL (
+            -- OFFSET keeps the view apart: PostgreSQL reads it row by row, up to the limit.
+            SELECT * FROM support_subscriptions v WHERE v.original_transaction_id = b.original_transaction_id OFFSET 0
+          ) AS s
+          WHERE b.expiry_date >= \(from) AND b.expiry_date < \(until) AND (\(app)::text IS NULL OR b.bundle_id = \(app))
+            AND \(unescaped: columns) AND \(unescaped: condition)
+          ORDER BY b.expiry_date \(order) LIMIT \(limit)
           """
       }, days: days)
   }
@@ -59,23 +68,34 @@ private struct ListKind: Sendable {
   static let all: [ListKind] = [
     purchases(
       "billing", "Billing trouble",
-      "Apple could not charge them: in billing grace, or retried for up to 60 days.",
+      "Apple could not charge them: before the end of the paid time, in billing grace, or retried for up to 60 days.",
       "Paid until", days: 60, isPast: true,
-      where: "s.store_status IN ('billingGrace', 'billingRetry')"),
+      columns: "b.phase_store_statuses && '{billingGrace,billingRetry}'",
+      where: "s.store_status IN ('active', 'billingGrace', 'billingRetry')",
+      what: """
+        concat_ws(', ', CASE s.store_status WHEN 'active' THEN 'charge failed, paid time runs'
+          WHEN 'billingGrace' THEN 'billing grace' ELSE 'billing retry' END, s.price || ' ' || s.currency)
+        """),
     purchases(
       "renewing", "Renewing soon", "They renew within these days.", "Renews", days: 7,
-      where: "s.will_renew AND s.environment = 'Production'",
+      columns: "b.auto_renew_enabled AND b.environment = 'Production'", where: "s.will_renew",
       what:
         "concat_ws(', ', coalesce(s.renewal_price, s.price) || ' ' || coalesce(s.renewal_currency, s.currency), s.renewal_offer)"
     ),
     purchases(
       "cancelled", "Cancelled but running", "They will not renew, and still run.", "Ends", days: 31,
-      where: "NOT s.will_renew AND s.has_access AND s.environment = 'Production'",
+      columns: "b.auto_renew_enabled IS NOT TRUE AND b.is_counted AND b.environment = 'Production'",
+      where: "NOT s.will_renew AND s.has_access",
       what: "concat_ws(', ', s.end_reason, s.price || ' ' || s.currency)"),
     purchases(
       "price", "Price increase pending", "The customer has not agreed to a higher price yet.",
       "Ends without consent",
-      days: 31, where: "s.price_increase = 'pending'",
+      days: 31,
+      columns: """
+        b.auto_renew_enabled AND (
+          SELECT r.other_claims ->> 'priceIncreaseStatus' FROM renewals r
+          WHERE r.original_transaction_id = b.original_transaction_id) = '0'
+        """, where: "s.price_increase = 'pending'",
       what: "s.price || ' to ' || s.renewal_price || ' ' || s.renewal_currency"),
     ListKind(
       name: "refunded", title: "Refunded", explanation: "Apple refunded or revoked them within these days.",
@@ -103,10 +123,50 @@ private struct ListKind: Sendable {
         ORDER BY c.deadline LIMIT \(limit)
         """
       }),
+    ListKind(
+      name: "twice", title: "Bought twice",
+      explanation:
+        "Customers with two running purchases of one tier, of which at least one is paid. The customer's page tells which one to keep.",
+      heading: "First end",
+      rows: { app, _, _, limit in
+        """
+        WITH several AS MATERIALIZED (
+          (SELECT user_id, NULL::text AS device_id FROM subscriptions
+            WHERE user_id IS NOT NULL GROUP BY user_id HAVING count(*) > 1 LIMIT 10000)
+          UNION ALL
+          (SELECT NULL, device_id FROM subscriptions
+            WHERE device_id IS NOT NULL GROUP BY device_id HAVING count(*) > 1 LIMIT 10000)
+        ), held AS MATERIALIZED (
+          SELECT DISTINCT b.* FROM several CROSS JOIN LATERAL (
+            SELECT original_transaction_id, app_transaction_id FROM subscriptions
+            WHERE user_id = several.user_id AND environment = 'Production'
+            UNION ALL
+            SELECT original_transaction_id, app_transaction_id FROM subscriptions
+            WHERE device_id = several.device_id AND environment = 'Production'
+            OFFSET 0
+          ) AS b
+        )
+        SELECT min(s.expiry_date) AS at, coalesce(s.user_id::text, s.device_id) AS customer,
+          max(s.original_transaction_id) AS purchase, s.bundle_id, string_agg(DISTINCT s.product_id, ', ') AS product_id,
+          s.tier || ': ' || string_agg(s.original_transaction_id || CASE
+            WHEN s.ownership = 'FAMILY_SHARED' THEN ' (shared by the family)'
+            WHEN held.app_transaction_id IS NULL OR held.app_transaction_id LIKE 'erased:%' THEN ''
+            ELSE ' (Apple Account …' || right(held.app_transaction_id, 6) || ')' END, ' and '
+            ORDER BY s.purchase_date, s.original_transaction_id) AS what
+        FROM held CROSS JOIN LATERAL (
+          SELECT * FROM support_subscriptions v WHERE v.original_transaction_id = held.original_transaction_id OFFSET 0
+        ) AS s
+        WHERE s.has_access AND s.store_status IN ('active', 'billingGrace')
+          AND (\(app)::text IS NULL OR s.bundle_id = \(app))
+        GROUP BY s.bundle_id, s.user_id, s.device_id, s.tier
+        HAVING count(*) > 1 AND bool_or(s.ownership IS DISTINCT FROM 'FAMILY_SHARED')
+        ORDER BY at NULLS LAST, customer LIMIT \(limit)
+        """
+      }),
     purchases(
       "without-owner", "Without owner", "They run, and no customer has proved them yet.", "Paid until",
       days: 31,
-      where: "s.user_id IS NULL AND s.device_id IS NULL"),
+      columns: "b.user_id IS NULL AND b.device_id IS NULL", where: "true"),
     ListKind(
       name: "sandbox", title: "Sandbox", explanation: "Purchases of testers and of TestFlight.",
       heading: "Until",
@@ -180,15 +240,18 @@ private struct ListPage: Sendable {
     let app = request.value("app")
     if let app { _ = try parts.catalog.app(named: app) }
     var days = kind.days
+    var note: String?
     if let text = request.value("days") {
-      guard let number = Int(text), (1...Self.maximumDays).contains(number) else {
-        throw Problem.invalidRequest("'days' must be from 1 to \(Self.maximumDays).")
-      }
-      days = number
+      guard let number = Int(text) else { throw Problem.invalidRequest("'days' must be a whole number.") }
+      days = min(max(number, 1), Self.maximumDays)
+      if days != number { note = "A list has from 1 to \(Self.maximumDays) days: \(days) are shown." }
     }
     let isCSV = request.value("format") == "csv"
     let limit = isCSV ? Self.csvLimit : Self.limit
-    let rows = try await parts.pool.query(kind.rows(app, request.instant, days, limit + 1)).map(ListRow.init)
+    // The estimates of these statements are high, and compiling one costs more than it.
+    let answers = try await parts.pool.transaction(
+      pipeline: ["SELECT set_config('jit', 'off', true)", kind.rows(app, request.instant, days, limit + 1)])
+    let rows = try answers[1].map(ListRow.init)
     if isCSV { return .csv(ListRow.csv(rows.prefix(limit)), named: kind.name) }
     let addressed = { (list: String) in link("/console/lists", ["list": list, "app": app]) }
     return .page(
@@ -202,7 +265,8 @@ private struct ListPage: Sendable {
           apps: parts.catalog.apps.map {
             ListContent.AppChoice(id: $0.bundleID, words: $0.name, isChosen: $0.bundleID == app)
           },
-          days: days, rows: rows.prefix(limit).map { ListContent.Line($0, of: kind, from: request.instant) },
+          days: days, note: note,
+          rows: rows.prefix(limit).map { ListContent.Line($0, of: kind, from: request.instant) },
           limit: rows.count > limit ? limit : nil,
           csv: link(
             "/console/lists",
@@ -259,6 +323,8 @@ private struct ListContent: Sendable {
   let kinds: [Kind]
   let apps: [AppChoice]
   let days: Int
+  /// What differs from what was asked for.
+  let note: String?
   let rows: [Line]
   /// The number of rows that are shown, where there are more.
   let limit: Int?

@@ -137,12 +137,18 @@ struct FigureChoice: Sendable {
 
 /// The definition of a figure.
 struct FigureDefinition: Sendable {
-  let name: String
+  let title: String
+  /// The view and its column; `nil` on a page for readers without the database.
+  let name: String?
   let meaning: String
 
-  static func all(_ columns: [FigureColumn], _ meanings: [String: String]) -> [FigureDefinition] {
+  static func all(
+    _ columns: [FigureColumn], _ meanings: [String: String], hasNames: Bool = true
+  ) -> [FigureDefinition] {
     columns.map {
-      FigureDefinition(name: $0.qualifiedName, meaning: meanings[$0.qualifiedName] ?? "not documented")
+      FigureDefinition(
+        title: FigureText.title($0.name).withCapital, name: hasNames ? $0.qualifiedName : nil,
+        meaning: meanings[$0.qualifiedName].map(FigureText.meaning) ?? "not documented")
     }
   }
 }
@@ -175,7 +181,10 @@ struct FigureRows: Sendable {
     heads = table.columns.map { Head(title: FigureText.title($0.name), isNumber: isNumber($0.kind)) }
     let lines = table.rows.enumerated().map { place, row in
       let cells = zip(row, table.columns).map {
-        Cell(text: FigureText.cell($0, $1.kind, digits: digits), isNumber: isNumber($1.kind))
+        Cell(
+          text: ["loss", "reason"].contains($1.name)
+            ? FigureText.title($0 ?? "") : FigureText.cell($0, $1.kind, digits: digits),
+          isNumber: isNumber($1.kind))
       }
       return Line(
         head: cells.first?.text ?? "", cells: Array(cells.dropFirst()),
@@ -352,7 +361,9 @@ enum FigureChange {
     let difference = now - before
     let shown: String
     if figure.kind == .ratio {
-      shown = signed(difference * 100) + " points"
+      // The difference of the two percentages as the page shows them.
+      func percent(_ ratio: Double) -> Double { (ratio * 1_000).rounded() / 10 }
+      shown = signed(percent(now) - percent(before)) + " points"
     } else if before > 0 {
       shown = signed(difference / before * 100) + " %"
     } else {

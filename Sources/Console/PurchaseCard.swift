@@ -56,11 +56,12 @@ struct ShownPurchase: Sendable {
     product = purchase.productID
     ownApp = showsApp ? purchase.bundleID : nil
     tier = purchase.tier ?? "no tier"
-    status = purchase.status
+    let isCharging = purchase.chargeRetriesUntil != nil
+    status = purchase.status == "active" && isCharging ? "active, charge failed" : purchase.status
     storeStatus = purchase.storeStatus
     level =
       switch purchase.status {
-      case "active": "good"
+      case "active": isCharging ? "warn" : "good"
       case "grace": "warn"
       default: "bad"
       }

@@ -1,3 +1,4 @@
+import Customers
 import Foundation
 import Support
 import Text
@@ -28,7 +29,8 @@ struct Reply: Sendable {
       let product = purchase.productID
       let price = purchase.plan.renewalPrice?.description ?? purchase.plan.price?.description
       switch purchase.storeStatus {
-      case "billingGrace", "billingRetry":
+      case "billingGrace", "billingRetry",
+        "active" where purchase.chargeRetriesUntil != nil:
         let until = purchase.chargeRetriesUntil.map { " until \(Day(of: $0))" } ?? ""
         let end = purchase.plan.accessEndsAt ?? purchase.expiryDate
         let access =
@@ -132,7 +134,7 @@ struct Reply: Sendable {
             + "Restore Purchases. If that does not help, send us the order id from Apple's e-mail; it begins with M.",
           step: "Paste the order id into the search box: it asks Apple once."))
     }
-    if customer.kind == "device", !customer.children.isEmpty,
+    if customer.kind == "device", customer.entitlements.isAccessGranted,
       customer.children.contains(where: { $0.pausedBecause != nil })
     {
       replies.append(

@@ -116,7 +116,8 @@ private struct ReportPage: Sendable {
     content.changes = changes.rows.isEmpty ? nil : FigureRows(changes)
     let columns = Self.lines.flatMap(\.definitions) + Self.charts.flatMap(\.definitions)
     var known: Set<FigureColumn> = []
-    content.definitions = FigureDefinition.all(columns.filter { known.insert($0).inserted }, page.meanings)
+    content.definitions = FigureDefinition.all(
+      columns.filter { known.insert($0).inserted }, page.meanings, hasNames: false)
     return .page(ConsoleContent(title: "Report of \(name)", template: "report", content: content))
   }
 

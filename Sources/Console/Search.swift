@@ -45,7 +45,8 @@ private struct SearchPage: Sendable {
       if found.isFound, hits == 1, found.search.refusals.isEmpty {
         return .redirect(Console.customerPath(text))
       }
-      content.result = SearchContent.Result(found, for: request)
+      content.result = SearchContent.Result(
+        found, try await parts.desk.settling(found.search.refusals), for: request)
     } else {
       let (notifications, refusals) = (
         LatestRows.notifications(Self.latest), LatestRows.refusals(Self.latest)
@@ -55,7 +56,7 @@ private struct SearchPage: Sendable {
       }
       content.latest = SearchContent.Latest(
         notifications: try answers[0].map { try SearchContent.Notification($0, from: request.instant) },
-        refusals: try answers[1].map { try RefusedAttempt($0) }
+        refusals: try await parts.desk.settling(answers[1].map { try RefusedAttempt($0) })
           .map { RefusalLine($0, for: request) })
     }
     return .page(
@@ -82,7 +83,7 @@ private struct SearchContent: Sendable {
     let refusals: [RefusalLine]
     let hasRefusals: Bool
 
-    init(_ found: FindResult, for request: ConsoleRequest) {
+    init(_ found: FindResult, _ refusals: [RefusedAttempt], for request: ConsoleRequest) {
       isFound = found.isFound
       outcome =
         switch found.outcome {
@@ -103,7 +104,7 @@ private struct SearchContent: Sendable {
         }
       }
       self.hits = hits
-      refusals = found.search.refusals.map { RefusalLine($0, for: request) }
+      self.refusals = refusals.map { RefusalLine($0, for: request) }
       hasRefusals = !refusals.isEmpty
     }
   }
@@ -148,23 +149,25 @@ struct RefusalLine: Sendable {
   let transaction: String?
   let transactionPath: String?
   let requestID: String
-  /// The form that moves the purchase to the customer that the request named.
+  /// The form that moves the purchase to the customer that the request named; `nil` once that is settled.
   let transferPath: String?
+  let isSettled: Bool
 
   init(_ attempt: RefusedAttempt, for request: ConsoleRequest) {
     at = Moment(attempt.at, from: request.instant)
     code = attempt.code
     route = attempt.route
     app = attempt.bundleID
-    named = attempt.userID?.uuidString.lowercased() ?? attempt.deviceID
+    named = attempt.named
     path = named.map(Console.searchPath)
     transaction = attempt.transactionID
     transactionPath = attempt.transactionID.map(Console.searchPath)
     transferPath =
-      attempt.code == "belongs_to_another_customer" && attempt.transactionID != nil && request.may(.transfer)
+      attempt.namesAnothersPurchase && !attempt.isSettled && request.may(.transfer)
       ? link(
         "/console/act/transfer", ["originalTransactionID": attempt.transactionID, "to": named, "back": named])
       : nil
+    isSettled = attempt.isSettled
     requestID = attempt.requestID
   }
 }

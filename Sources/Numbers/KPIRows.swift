@@ -124,7 +124,12 @@ extension KPIRows {
         FROM notifications n
         WHERE n.original_transaction_id = s.original_transaction_id
           AND n.signed_at >= s.expiry_date - interval '24 hours' AND n.type IN ('EXPIRED', 'DID_FAIL_TO_RENEW')
-        ORDER BY n.signed_at, n.notification_uuid LIMIT 1), 'unknown')
+        ORDER BY n.signed_at, n.notification_uuid LIMIT 1), (
+        -- The notification of the end may be missing; that of the cancellation told it before.
+        SELECT CASE n.subtype WHEN 'AUTO_RENEW_DISABLED' THEN 'customer' END FROM notifications n
+        WHERE n.original_transaction_id = s.original_transaction_id AND n.type = 'DID_CHANGE_RENEWAL_STATUS'
+          AND n.signed_at < s.expiry_date
+        ORDER BY n.signed_at DESC, n.notification_uuid LIMIT 1), 'unknown')
       FROM sold s
       WHERE s.renews AND s.expiry_date >= \(day.start) AND s.expiry_date < \(asOf)
         AND (s.revoked_at IS NULL OR s.revoked_at >= s.expiry_date)

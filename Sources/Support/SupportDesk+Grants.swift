@@ -70,9 +70,13 @@ extension SupportDesk {
     let grant = Grant(
       id: UUID(), tier: tier, startsAt: instant,
       endsAt: instant.addingTimeInterval(TimeInterval(days) * 86_400))
-    try await customerTransactions.run(locking: [customer.lockName], isDryRun: isDryRun) { connection, _ in
+    let effect: GrantEffect? = try await customerTransactions.run(
+      locking: [customer.lockName], isDryRun: isDryRun
+    ) { connection, _ in
       // Under the lock, because the customer may have been erased meanwhile.
       try await checkSeen(customer, of: app, isForced: request.force ?? false, on: connection)
+      let before =
+        isDryRun ? try await GrantEffect.Access(of: customer, in: app, at: instant, connection) : nil
       _ = try await connection.pipeline([
         GrantRows.insert(grant, to: customer, of: app, by: author),
         SupportActionRows.insert(
@@ -86,11 +90,15 @@ extension SupportDesk {
           ], by: author, at: instant),
       ])
       try await statusWriter.write([customer], of: bundleID, at: instant, on: connection)
+      guard let before else { return nil }
+      return GrantEffect(
+        before: before, after: try await GrantEffect.Access(of: customer, in: app, at: instant, connection),
+        grant: grant)
     }
     return GrantResult(
       StoredGrant(
         grant: grant, bundleID: bundleID, customer: customer, reason: author.reason, grantedBy: author.by),
-      isDryRun: isDryRun)
+      effect: effect, isDryRun: isDryRun)
   }
 
   fileprivate func revokeGrant(
@@ -141,6 +149,75 @@ extension SupportDesk {
   }
 }
 
+/// What a grant would change for its customer.
+struct GrantEffect: Sendable {
+  /// What the customer has at one instant.
+  struct Access: Sendable {
+    let tier: String?
+    let status: String
+    let isOpen: Bool
+    /// When access ends if nothing new arrives; `nil` for no access or no end.
+    let until: Date?
+    let because: String
+    /// The grant that decides.
+    let grant: UUID?
+
+    init(
+      of customer: Customer, in app: App, at instant: Date, _ connection: PostgresConnection
+    ) async throws {
+      let (entitlements, records): (Entitlements, CustomerRecords)
+      if let access = try await connection.access(
+        of: [customer.deviceID].compactMap(\.self), in: app, at: instant)[customer.id]
+      {
+        (entitlements, records) = (access.entitlements, access.records)
+      } else {
+        let users = [customer.userID].compactMap(\.self)
+        records = try await connection.customerRecords(users: users)
+          .customerRecords(of: customer, in: app, at: instant)
+        entitlements = app.entitlements(of: records, for: customer, at: instant)
+      }
+      tier = entitlements.tier
+      status = entitlements.status.rawValue
+      isOpen = entitlements.isAccessGranted
+      // A child's device may have its parent's access and none of its own.
+      let isOwn = app.entitlements(of: records, for: customer, at: instant).isAccessGranted
+      until =
+        isOwn
+        ? app.accessEnd(of: records, for: customer, after: instant)
+        : isOpen ? entitlements.validUntil : nil
+      because = entitlements.explanation(notes: [], past: nil, plans: [:], at: instant)
+      if case .grant(let grant) = entitlements.source { self.grant = grant.id } else { grant = nil }
+    }
+  }
+
+  let before: Access
+  let after: Access
+  let grant: Grant
+
+  /// Lines for a person.
+  var description: String {
+    var output = TerminalText()
+    output.line("before: \(before.words)", indent: 0, hanging: 8)
+    output.line("after:  \(after.words)", indent: 0, hanging: 8)
+    guard after.grant != grant.id else { return output.text }
+    let ends = [before.until, after.until].map { $0 ?? .distantFuture }
+    let later =
+      ends[1] > ends[0]
+      ? " It begins to count at \(ends[0].rfc3339)." : " It ends before what the customer has anyway."
+    output.line(
+      "NO EFFECT while \(before.because): that opens as much or more.\(later)", indent: 0, hanging: 8)
+    return output.text
+  }
+}
+
+extension GrantEffect.Access {
+  fileprivate var words: String {
+    guard isOpen else { return "no access (\(status)), because \(because)" }
+    let end = until.map { "until \($0.rfc3339)" } ?? "without end"
+    return "\(tier.map { "\($0), " } ?? "")\(status), \(end), because \(because)"
+  }
+}
+
 /// The result of granting a tier or of revoking a grant.
 package struct GrantResult: Encodable, Sendable, CustomStringConvertible {
   /// The grant's id, for `revoke-grant`.
@@ -167,8 +244,15 @@ package struct GrantResult: Encodable, Sendable, CustomStringConvertible {
   let isChanged: Bool
   /// Whether nothing was written. Then the id of a new grant is not the one that it would get.
   let isDryRun: Bool
+  /// What a grant would change; `nil` if it was written, and for a revocation. In words only.
+  let effect: GrantEffect?
 
-  init(_ stored: StoredGrant, isChanged: Bool = true, isDryRun: Bool) {
+  private enum CodingKeys: CodingKey {
+    case grant, bundleID, customer, tier, startsAt, endsAt, reason, grantedBy, revokedAt, revokedBy, isChanged
+    case isDryRun
+  }
+
+  init(_ stored: StoredGrant, effect: GrantEffect? = nil, isChanged: Bool = true, isDryRun: Bool) {
     grant = stored.grant.id.uuidString.lowercased()
     bundleID = stored.bundleID
     customer = stored.customer.id
@@ -181,14 +265,16 @@ package struct GrantResult: Encodable, Sendable, CustomStringConvertible {
     revokedBy = stored.revokedBy
     self.isChanged = isChanged
     self.isDryRun = isDryRun
+    self.effect = effect
   }
 
-  /// One line.
+  /// One line, and what it would change.
   package var description: String {
     if let revokedAt {
       let verb = isChanged ? "revoked" : "already revoked"
       return "grant \(grant): \(tier) for \(customer) \(verb) at \(revokedAt.rfc3339) by \(revokedBy ?? "?")"
     }
-    return "grant \(grant): \(tier) for \(customer) \(endsAt.map { "until \($0.rfc3339)" } ?? "without end")"
+    let end = endsAt.map { "until \($0.rfc3339)" } ?? "without end"
+    return "grant \(grant): \(tier) for \(customer) \(end)\(effect.map { "\n\($0.description)" } ?? "")"
   }
 }

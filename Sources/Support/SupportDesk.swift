@@ -180,6 +180,63 @@ package struct DeviceSecretResetResult: Encodable, Sendable, CustomStringConvert
   }
 }
 
+/// Writes down what support knows of a customer: the reason alone, which stands in the record and in the timeline.
+package struct NoteRequest: SupportRequest {
+  package static let operation = SupportOperation.note
+
+  /// A user's UUID or a device id, depending on the app.
+  var customer: String
+  /// The app.
+  var bundleID: String
+
+  package init(customer: String, bundleID: String) {
+    self.customer = customer
+    self.bundleID = bundleID
+  }
+
+  package func run(at desk: SupportDesk, by author: SupportAuthor, isDryRun: Bool) async throws -> NoteResult
+  {
+    try await desk.note(self, by: author, isDryRun: isDryRun)
+  }
+}
+
+extension SupportDesk {
+  fileprivate func note(
+    _ request: NoteRequest, by author: SupportAuthor, isDryRun: Bool
+  ) async throws -> NoteResult {
+    let app = try app(named: request.bundleID)
+    let customer = try app.customer(named: request.customer)
+    let instant = clock.now()
+    try await customerTransactions.run(locking: [customer.lockName], isDryRun: isDryRun) { connection, _ in
+      // Under the lock, because the customer may have been erased meanwhile.
+      guard try await isSeen(customer, of: app, connection) else {
+        throw SupportRefusal.notFound(
+          "\(app.bundleID) has never seen the \(customer.kindWord) '\(customer.id)'. Check the id.")
+      }
+      _ = try await connection.query(
+        SupportActionRows.insert(
+          [SupportAction(name: "note", bundleID: app.bundleID, to: customer)], by: author, at: instant))
+    }
+    return NoteResult(
+      customer: customer.id, bundleID: app.bundleID, note: author.reason, isDryRun: isDryRun)
+  }
+}
+
+/// The result of ``NoteRequest``.
+package struct NoteResult: Encodable, Sendable, CustomStringConvertible {
+  /// The user or device.
+  let customer: String
+  /// The app.
+  let bundleID: String
+  /// What was written down.
+  let note: String
+  /// Whether nothing was written.
+  let isDryRun: Bool
+
+  /// One line.
+  package var description: String { "\(customer): \(note)" }
+}
+
 /// Maps the refusals of support's actions to responses.
 /// - Throws: ``Problem``; other errors of `body`.
 package func mappingRefusals<R>(_ body: () async throws -> R) async throws -> R {

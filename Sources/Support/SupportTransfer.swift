@@ -65,11 +65,15 @@ extension SupportDesk {
       app: app, originalTransactionID: originalTransactionID, because: .transfer(transfer),
       instant: clock.now())
     let (before, after) = try await isDryRun ? (stored, stored.foreseen(entry, in: app)) : moved(by: entry)
+    let refunds = try await pool.withConnection { connection in
+      try await refundRequests(of: [originalTransactionID], at: entry.instant, connection)
+    }
     return TransferResult(
       originalTransactionID: originalTransactionID, productID: before.subscription.productID,
       bundleID: app.bundleID, from: before.owner?.customer.id, to: customer.id,
       isChanged: before.owner != after.owner || before.customers != after.customers, isDryRun: isDryRun,
-      customers: try await concerned(from: before, to: after, in: app, at: entry.instant))
+      customers: try await concerned(from: before, to: after, in: app, at: entry.instant),
+      openRefundRequests: refunds[originalTransactionID, default: []].filter { $0.outcome == nil })
   }
 
   /// Carries out a transfer. The purchase may have changed since it was read, so the ledger tells both states.
@@ -158,6 +162,8 @@ package struct TransferResult: Sendable {
   let isDryRun: Bool
   /// The customers that lose or get the purchase: the previous owner first, the owner last.
   let customers: [TransferredCustomer]
+  /// The App Store's questions about refunds of the purchase that wait for an answer.
+  let openRefundRequests: [ReportedRefundRequest]
 }
 
 /// A customer before and after a transfer.
@@ -186,6 +192,10 @@ extension TransferResult: CustomStringConvertible {
       output.line("before: \(customer.before.summary)", indent: 4)
       output.line("after:  \(customer.after.summary)", indent: 4)
     }
+    if !openRefundRequests.isEmpty {
+      output.line("OPEN REFUND REQUEST: the former owner may have asked for the money back.")
+    }
+    for refund in openRefundRequests { refund.write(to: &output) }
     return output.text
   }
 }
@@ -207,6 +217,7 @@ extension TransferResult: JSONWritable {
       json.member("from", from)
       json.member("isChanged", isChanged)
       json.member("isDryRun", isDryRun)
+      json.member("openRefundRequests", openRefundRequests)
       json.member("originalTransactionID", originalTransactionID)
       json.member("productID", productID)
       json.member("to", to)

@@ -14,7 +14,8 @@ struct Receiptd: AsyncParsableCommand {
     subcommands: [
       ServeCommand.self, MigrateCommand.self, ReconcileCommand.self, ReplayCommand.self, DoctorCommand.self,
       GrantCommand.self, RevokeGrantCommand.self,
-      ExtendTrialCommand.self, ResetDeviceSecretCommand.self, TransferCommand.self, RefundAnswerCommand.self,
+      NoteCommand.self, ExtendTrialCommand.self, ResetDeviceSecretCommand.self, TransferCommand.self,
+      RefundAnswerCommand.self,
       ExtendRenewalCommand.self, FreeAccessCommand.self, RequeueCommand.self, ReplayEventsCommand.self,
       FindCommand.self,
       CustomerCommand.self, RefreshCommand.self,

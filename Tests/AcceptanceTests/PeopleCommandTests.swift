@@ -42,6 +42,7 @@ import Testing
     "extend-trial": (
       recordedAgents, ["phone", "--bundle", "com.screentimerewards", "--days", "7", "--force"] + reason
     ),
+    "note": (recordedAgents, ["phone", "--bundle", "com.screentimerewards"] + reason),
     "revoke-grant": (recordedAgents, [user] + reason),
     "reset-device-secret": (recordedLeads, ["phone", "--bundle", "com.screentimerewards"] + reason),
     "transfer": (recordedLeads, ["1", "--to", user] + reason),

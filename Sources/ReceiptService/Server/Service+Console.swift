@@ -22,6 +22,7 @@ extension Service {
   private var consoleActions: [ConsoleAction] {
     [
       .refresh(perform: performing()), .grant(perform: performing()), .revokeGrant(perform: performing()),
+      .note(perform: performing()),
       .extendTrial(perform: performing()), .transfer(perform: performing()),
       .extendRenewal(perform: performing()), .refundAnswer(perform: performing()),
       .resetDeviceSecret(perform: performing()), .eraseCustomer(perform: performing()),

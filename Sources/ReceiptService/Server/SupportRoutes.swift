@@ -70,6 +70,7 @@ extension Service {
     act(RefreshRequest.self)
     act(GrantRequest.self, answering: .created)
     act(RevokeGrantRequest.self)
+    act(NoteRequest.self, answering: .created)
     act(ExtendTrialRequest.self)
     act(ResetDeviceSecretRequest.self)
     act(TransferRequest.self)

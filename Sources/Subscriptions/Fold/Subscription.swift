@@ -91,12 +91,16 @@ public struct Subscription: Sendable, Hashable {
   }
 
   /// When the App Store gives up to charge after a failed charge; nil if it is not trying at `instant`.
+  ///
+  /// It charges before the paid time ends, so it may be trying while the subscription is active.
   public func chargeRetriesEnd(at instant: Date) -> Date? {
-    switch phase(at: instant).storeStatus {
-    case .billingGrace, .billingRetry:
-      current.expiresDate?.addingTimeInterval(SubscriptionFacts.billingRetryLimit)
-    case .active, .expired, .revoked: nil
-    }
+    let isTrying =
+      switch phase(at: instant).storeStatus {
+      case .billingGrace, .billingRetry: true
+      case .active: phases.contains { $0.storeStatus == .billingGrace || $0.storeStatus == .billingRetry }
+      case .expired, .revoked: false
+      }
+    return isTrying ? current.expiresDate?.addingTimeInterval(SubscriptionFacts.billingRetryLimit) : nil
   }
 
   /// Whether the App Store is expected at `instant` to charge again.

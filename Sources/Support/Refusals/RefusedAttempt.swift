@@ -29,6 +29,8 @@ package struct RefusedAttempt: Sendable {
   package var code: String
   package var requestID: String
   package var addressPrefix: String
+  /// Whether the named customer has the purchase by now, or support has moved it since; see ``SupportDesk/settling(_:)``.
+  package var isSettled = false
 
   /// Reads the ids that a refused request names. No signature is checked.
   package init(_ request: Request, _ problem: Problem, in apps: AppOfRequest, at instant: Date) {
@@ -160,6 +162,36 @@ extension RefusedAttempt {
   }
 }
 
+extension SupportDesk {
+  /// The attempts, with a mark on each whose question about a purchase of another customer is settled.
+  package func settling(_ attempts: [RefusedAttempt]) async throws -> [RefusedAttempt] {
+    try await pool.withConnection { try await settling(attempts, $0) }
+  }
+
+  /// The same, on a connection.
+  func settling(_ attempts: [RefusedAttempt], _ connection: PostgresConnection) async throws
+    -> [RefusedAttempt]
+  {
+    let open = attempts.indices.filter { attempts[$0].namesAnothersPurchase }
+    guard !open.isEmpty else { return attempts }
+    var attempts = attempts
+    let settled = try await connection.query(
+      RefusedAttemptRows.settled(open.map { (number: $0, attempt: attempts[$0]) }))
+    for row in settled { attempts[try row.decode("number", as: Int.self)].isSettled = true }
+    return attempts
+  }
+}
+
+extension RefusedAttempt {
+  /// The customer that the request named.
+  package var named: String? { userID?.uuidString.lowercased() ?? deviceID }
+
+  /// Whether it was refused because another customer has the purchase that it named.
+  package var namesAnothersPurchase: Bool {
+    code == "belongs_to_another_customer" && transactionID != nil && named != nil
+  }
+}
+
 /// The table `refused_attempts`.
 package enum RefusedAttemptRows {
   /// Inserts the attempts that the limits of the day allow. Those from before an erasure, or from the minute after it, lose
@@ -230,6 +262,28 @@ package enum RefusedAttemptRows {
     (SELECT \(unescaped: columns), id FROM refused_attempts WHERE device_id = \(id)
      ORDER BY at DESC, id DESC LIMIT \(count))
     ORDER BY at DESC, id DESC LIMIT \(count)
+    """
+  }
+
+  /// The numbers of those attempts whose customer has the purchase by now, or whose purchase support has moved since.
+  static func settled(_ attempts: [(number: Int, attempt: RefusedAttempt)]) -> Postgres.Query {
+    """
+    SELECT a.number FROM unnest(
+      \(attempts.map(\.number))::integer[], \(attempts.map(\.attempt.transactionID))::text[],
+      \(attempts.map(\.attempt.named))::text[], \(attempts.map(\.attempt.at))::timestamptz[])
+    AS a (number, transaction_id, customer, at)
+    CROSS JOIN LATERAL (SELECT coalesce((
+      SELECT t.original_transaction_id FROM transactions t WHERE t.transaction_id = a.transaction_id),
+      a.transaction_id) AS id) AS purchase
+    WHERE EXISTS (
+        SELECT FROM subscriptions s
+        WHERE s.original_transaction_id = purchase.id AND coalesce(s.user_id::text, s.device_id) = a.customer)
+      OR EXISTS (
+        SELECT FROM purchase_devices d
+        WHERE d.original_transaction_id = purchase.id AND d.device_id = a.customer AND NOT d.is_barred)
+      OR EXISTS (
+        SELECT FROM support_actions moved
+        WHERE moved.original_transaction_id = purchase.id AND moved.action = 'transfer' AND moved.at >= a.at)
     """
   }
 

@@ -14,6 +14,8 @@ package struct CustomerReport: Sendable {
   package let found: FindResult
   /// One element for each customer and app.
   package let customers: [ReportedCustomer]
+  /// The pairings of the device with that id as a child, those of ``CustomerSearch/parents``.
+  package let pairings: [ReportedPairing]
   /// Purchases with that id that have no owner.
   package let unclaimed: [ReportedPurchase]
   /// The server's clock.
@@ -38,6 +40,8 @@ package struct ReportedCustomer: Sendable {
   package var accessUntil: Date?
   /// The reason for the entitlements, in a sentence.
   package var because: String
+  /// The purchase that decides them, by `originalTransactionID`; `nil` if no purchase of the customer does.
+  package var decidingPurchase: String?
   /// When a valid access token of the user came; `nil` for a device, or if none came in 395 days.
   package var seen: SeenTimes?
   package var purchases: [ReportedPurchase]
@@ -123,6 +127,16 @@ package struct ReportedChild: Sendable {
   package var pausedBecause: String?
 }
 
+/// A parent of a child's device, in a report on the child.
+package struct ReportedPairing: Sendable {
+  package var childDeviceID: String
+  /// The name that the parent gave to the child.
+  package var name: String?
+  package var parent: CustomerSearch.Match
+  /// `nil` if the parent has paired more devices than are counted.
+  package var state: ChildState?
+}
+
 extension [ReportedChild] {
   /// - Parameters:
   ///   - paired: in the order of pairing.
@@ -137,7 +151,10 @@ extension [ReportedChild] {
         status: device.status(limit: limit))
       if let limit, index >= limit {
         let earlier = index == 0 ? "" : ", and \(index) \(index == 1 ? "was" : "were") paired before it"
-        child.pausedBecause = "\(Household.limitFeature) is \(limit) (\(access))\(earlier)"
+        child.pausedBecause =
+          entitlements.isAccessGranted
+          ? "\(Household.limitFeature) is \(limit) (\(access))\(earlier)"
+          : "the parent has no access (\(access))"
       }
       return child
     }

@@ -34,6 +34,14 @@ extension Entitlements {
   }
 }
 
+extension Entitlements {
+  /// The `originalTransactionID` of the purchase that decides; `nil` for another source, or none.
+  var purchase: String? {
+    guard case .subscription(let subscription) = source else { return nil }
+    return subscription.current.originalTransactionID
+  }
+}
+
 extension Subscription {
   /// - Parameter accessEnds: ``PurchasePlan/accessEndsAt``.
   fileprivate func explanation(isOpen: Bool, accessEnds: Date?, at instant: Date) -> String {
@@ -50,7 +58,9 @@ extension Subscription {
       let until = chargeRetriesEnd(at: instant).map { " until \(Day(of: $0))" } ?? ""
       return "\(name) could not be charged; Apple retries\(until)"
     case (.active, _) where isOpen:
-      return current.expiresDate == nil ? "\(name) does not expire" : "\(name) is active"
+      guard current.expiresDate != nil else { return "\(name) does not expire" }
+      guard let retries = chargeRetriesEnd(at: instant) else { return "\(name) is active" }
+      return "\(name) is active; Apple could not charge the next period and retries until \(Day(of: retries))"
     default:
       let end = storeAccessEnds
       let access = accessEnds.flatMap { $0 == end ? nil : ", and access at \($0.rfc3339)" } ?? ""

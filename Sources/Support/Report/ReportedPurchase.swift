@@ -20,7 +20,8 @@ package struct ReportedPurchase: Sendable {
   package var purchaseDate: Date
   package var expiryDate: Date?
   package var gracePeriodExpiryDate: Date?
-  /// When Apple stops to charge again after a failed charge; nil if it is not trying.
+  /// When Apple stops to charge again after a failed charge; nil if it is not trying. Apple charges before the paid time ends, so
+  /// it may be trying while the purchase is active.
   package var chargeRetriesUntil: Date?
   package var revokedAt: Date?
   package var environment: String
@@ -29,6 +30,8 @@ package struct ReportedPurchase: Sendable {
   package var appleAccount: String?
   package var willRenew: Bool
   package var renewsAs: String?
+  /// The product that follows the current one, if it is another one and nothing else is paid or cancelled.
+  package var next: NextProduct?
   /// Prices and the next period.
   package var plan: PurchasePlan
   /// Whether the App Store can be asked about it: the app has a key.
@@ -75,7 +78,8 @@ extension ReportedPurchase {
       ownership: current.ownership, appleAccount: current.shownAppleAccount,
       // Nothing is certain to follow a period that ended unpaid, also while Apple tries to charge.
       willRenew: subscription.willRenew(at: instant) && phase.storeStatus != .billingRetry,
-      renewsAs: subscription.renewsAs, plan: details.plans[id] ?? PurchasePlan(), hasStoreKey: hasStoreKey,
+      renewsAs: subscription.renewsAs, next: NextProduct(after: subscription, in: app, at: instant),
+      plan: details.plans[id] ?? PurchasePlan(), hasStoreKey: hasStoreKey,
       ownedBecause: stored.owner?.reason.word, takenFrom: takenFrom?.id,
       erasedAt: stored.erasure?.ownerErasedAt, devices: details.holders[id] ?? [],
       refundRequests: details.refundRequests[id] ?? [],
@@ -90,6 +94,31 @@ extension ReportedPurchase {
       return "the catalog has no product '\(subscription.productID)'"
     }
     return "it is a sandbox purchase, and the customer is not in sandboxGrants"
+  }
+}
+
+/// The product that follows the one that runs, in a report.
+package struct NextProduct: Sendable {
+  package var productID: String
+  /// `nil` if the catalog does not know the product.
+  package var tier: String?
+  /// When it begins.
+  package var startsAt: Date
+
+  /// - Returns: `nil` if the same product follows, or none.
+  init?(after subscription: Subscription, in app: App?, at instant: Date) {
+    if instant < subscription.current.purchaseDate {
+      // Its period is charged already.
+      guard subscription.productID(at: instant) != subscription.productID else { return nil }
+      (productID, tier, startsAt) = (
+        subscription.productID, subscription.tier, subscription.current.purchaseDate
+      )
+    } else {
+      guard subscription.willRenew(at: instant), let renewsAs = subscription.renewsAs,
+        renewsAs != subscription.productID, let end = subscription.current.expiresDate, end > instant
+      else { return nil }
+      (productID, tier, startsAt) = (renewsAs, app?.product(named: renewsAs)?.tier, end)
+    }
   }
 }
 
@@ -193,6 +222,9 @@ extension ReportedPurchase {
     let until = chargeRetriesUntil.map { " until \(Day(of: $0))" } ?? ""
     let charge = "Apple tries to charge \(price ?? "the next period")\(until)"
     switch storeStatus {
+    case "active" where chargeRetriesUntil != nil:
+      let access = plan.accessEndsAt.flatMap { $0 > expiryDate ? ", access until \($0.rfc3339)" : nil } ?? ""
+      return "paid until \(expiryDate.rfc3339)\(access), charge of the next period failed: \(charge)"
     case "active" where willRenew && ownership == "FAMILY_SHARED":
       return "until \(expiryDate.rfc3339), renews with the purchaser's subscription"
     case "active" where willRenew:

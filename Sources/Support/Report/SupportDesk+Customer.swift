@@ -22,9 +22,10 @@ extension SupportDesk {
   /// - Parameters:
   ///   - id: anything that ``find(_:by:)`` finds.
   ///   - actor: the actor in the record of what a look-up at the App Store repairs.
+  ///   - timeline: the events to show.
   /// - Throws: errors of the database.
   package func customer(
-    _ id: String, by actor: SupportActor = .rule("receiptd")
+    _ id: String, by actor: SupportActor = .rule("receiptd"), timeline: TimelinePage = TimelinePage()
   ) async throws -> CustomerReport {
     let instant = clock.now()
     let found = try await find(id, by: actor)
@@ -33,7 +34,7 @@ extension SupportDesk {
       var customers: [ReportedCustomer] = []
       for match in search.customers {
         guard let app = catalog[match.bundleID] else { continue }
-        customers.append(try await report(on: match.customer, in: app, at: instant, connection))
+        customers.append(try await report(on: match.customer, in: app, timeline, at: instant, connection))
       }
       let purchases = try await connection.query(SubscriptionRows.select(search.purchases))
         .map(SubscriptionRows.decode)
@@ -43,6 +44,7 @@ extension SupportDesk {
       }
       return CustomerReport(
         asked: id, found: found, customers: customers,
+        pairings: try await pairings(of: found.id, with: search.parents, at: instant, connection),
         unclaimed: unclaimed.map {
           ReportedPurchase(
             $0, in: catalog[$0.bundleID], with: details, hasStoreKey: apis[$0.bundleID] != nil, at: instant)
@@ -51,13 +53,35 @@ extension SupportDesk {
     }
   }
 
+  /// The pairings of a child's device with these parents.
+  private func pairings(
+    of child: String, with parents: [CustomerSearch.Match], at instant: Date, _ connection: PostgresConnection
+  ) async throws -> [ReportedPairing] {
+    let child = DeviceID.normalized(child)
+    var pairings: [ReportedPairing] = []
+    for (bundleID, matches) in Dictionary(grouping: parents, by: \.bundleID).sorted(by: { $0.key < $1.key }) {
+      guard let app = catalog[bundleID] else { continue }
+      let households = try await connection.households(
+        of: matches.map(\.customer.id), in: app, at: instant)
+      for parent in matches {
+        let household = households[parent.customer.id]
+        pairings.append(
+          ReportedPairing(
+            childDeviceID: child, name: household?.children.first { $0.childDeviceID == child }?.name,
+            parent: parent, state: household?.state(of: child)))
+      }
+    }
+    return pairings
+  }
+
   private func report(
-    on customer: Customer, in app: App, at instant: Date, _ connection: PostgresConnection
+    on customer: Customer, in app: App, _ page: TimelinePage, at instant: Date,
+    _ connection: PostgresConnection
   ) async throws -> ReportedCustomer {
     let users = [customer.userID].compactMap(\.self)
     let devices = [customer.deviceID].compactMap(\.self)
     var reads = Statements()
-    let timelineRead = reads.add(TimelineRows.last(Self.events, of: customer, bundleID: app.bundleID))
+    let timelineRead = reads.add(page.select(Self.events, of: customer, bundleID: app.bundleID))
     let grantReads = reads.add(GrantRows.select(of: [customer]), reading: StoredGrant.init)
     let moveRead = reads.add(
       PastAccess.lastMove(from: customer, bundleID: app.bundleID), reading: PastAccess.init(move:))
@@ -98,6 +122,7 @@ extension SupportDesk {
       because: entitlements.explanation(
         notes: purchases.compactMap(\.note) + grants.compactMap(\.note) + [trial?.note].compactMap(\.self),
         past: past.max { $0.at < $1.at }, plans: details.plans, at: instant),
+      decidingPurchase: entitlements.purchase,
       seen: try answers[seenRead].first,
       purchases: purchases,
       doublePurchases: [DoublePurchase](stored, others, in: app, details.plans, at: instant),
@@ -109,9 +134,11 @@ extension SupportDesk {
       children: [ReportedChild](
         paired.prefix(Self.children), under: household?.entitlements ?? entitlements),
       childrenHidden: max(0, paired.count - Self.children),
-      refusedAttempts: try answers[refusalReads].reversed(),
+      refusedAttempts: try await settling(answers[refusalReads].reversed(), connection),
       events: try timeline.map(TimelineEvent.init).reversed(),
-      eventsHidden: try timeline.first.map { try $0.decode("total", as: Int.self) - timeline.count } ?? 0)
+      eventsHidden: try timeline.first.map {
+        try $0.decode("total", as: Int.self) - timeline.count - (page.number - 1) * Self.events
+      } ?? 0)
   }
 
   /// What the report says of these purchases beside their rows.
@@ -137,7 +164,7 @@ extension SupportDesk {
 
 extension App {
   /// The first instant at which the customer has no access if nothing new arrives; `nil` without access, or without an end.
-  fileprivate func accessEnd(
+  func accessEnd(
     of customerRecords: CustomerRecords, for customer: Customer, after instant: Date
   ) -> Date? {
     var end = instant
@@ -152,22 +179,65 @@ extension App {
   }
 }
 
-private enum TimelineRows {
-  static func last(_ count: Int, of customer: Customer, bundleID: String) -> Postgres.Query {
+/// A page of a customer's timeline: of all events but refused requests, the last ones first.
+package struct TimelinePage: Sendable {
+  /// The kinds of events that a reader can choose.
+  package enum Kind: String, CaseIterable, Sendable {
+    /// Purchases, renewals, refunds and ends of access.
+    case purchases
+    /// Notifications that brought no transaction.
+    case notifications
+    /// Actions of support.
+    case support
+    /// Trials, grants that ended, pairings.
+    case other
+  }
+
+  /// `nil` for all.
+  package var kind: Kind?
+  /// From 1.
+  package var number: Int
+
+  /// The last page: each reads all events of its customer.
+  package static let maximumNumber = 100
+
+  package init(_ kind: Kind? = nil, number: Int = 1) {
+    self.kind = kind
+    self.number = number
+  }
+
+  /// The rows, with the number of all of that kind.
+  fileprivate func select(_ count: Int, of customer: Customer, bundleID: String) -> Postgres.Query {
     // No OR over both columns, so that each query uses its index.
-    switch customer {
-    case .user(let user):
+    let owner: Postgres.Query =
+      switch customer {
+      case .user(let user): "user_id = \(user)"
+      case .device(let device): "device_id = \(device)"
+      }
+    return """
+      SELECT page.*, coalesce(t.signed_at, n.signed_at) AS signed_at,
+        CASE WHEN page.event <> 'revoked' THEN coalesce(t.first_seen_at, n.received_at) END AS received_at
+      FROM (
+        SELECT at, event, what, reference, source, count(*) OVER () AS total FROM support_timeline
+        WHERE \(owner) AND bundle_id = \(bundleID) AND event <> 'refused' AND \(condition)
+        ORDER BY at DESC, reference DESC LIMIT \(count) OFFSET \((number - 1) * count)
+      ) AS page
+      LEFT JOIN transactions t
+        ON page.event IN ('purchase', 'renewal', 'revoked') AND t.transaction_id = page.reference
+      LEFT JOIN notifications n
+        ON n.notification_uuid = CASE WHEN page.event = 'notification' THEN page.reference::uuid END
+      ORDER BY page.at DESC, page.reference DESC
       """
-      SELECT at, event, what, reference, source, count(*) OVER () AS total FROM support_timeline
-      WHERE user_id = \(user) AND bundle_id = \(bundleID) AND event <> 'refused'
-      ORDER BY at DESC, reference DESC LIMIT \(count)
-      """
-    case .device(let device):
-      """
-      SELECT at, event, what, reference, source, count(*) OVER () AS total FROM support_timeline
-      WHERE device_id = \(device) AND bundle_id = \(bundleID) AND event <> 'refused'
-      ORDER BY at DESC, reference DESC LIMIT \(count)
-      """
+  }
+
+  private var condition: Postgres.Query {
+    let purchases: Postgres.Query = "event IN ('purchase', 'renewal', 'revoked', 'access ended')"
+    return switch kind {
+    case nil: "true"
+    case .purchases: purchases
+    case .notifications: "event = 'notification'"
+    case .support: "source = 'support'"
+    case .other: "NOT \(purchases) AND event <> 'notification' AND source IS DISTINCT FROM 'support'"
     }
   }
 }
@@ -179,6 +249,10 @@ package struct TimelineEvent: Sendable {
   package var what: String
   package var reference: String
   package var source: String
+  /// When Apple signed it; `nil` for what Apple does not sign.
+  package var signedAt: Date?
+  /// When receiptd first had it; `nil` where that is `at`, or unknown.
+  package var receivedAt: Date?
 
   init(_ row: Row) throws {
     at = try row.decode("at")
@@ -186,6 +260,8 @@ package struct TimelineEvent: Sendable {
     what = try row.decode("what")
     reference = try row.decode("reference")
     source = try row.decode("source")
+    signedAt = try row.decode("signed_at")
+    receivedAt = try row.decode("received_at")
   }
 }
 

@@ -147,6 +147,26 @@ struct TransferCommand: AsyncParsableCommand {
   }
 }
 
+/// `receiptd note`
+struct NoteCommand: AsyncParsableCommand {
+  static let configuration = CommandConfiguration(
+    commandName: "note",
+    abstract: "Writes down what support knows of a customer, in the record and the timeline.",
+    discussion: "The reason is the note.")
+
+  @Argument(help: "A user's UUID or a device's id, as the app's customers are.")
+  var customer: String
+
+  @Option(help: "The app's bundle id.")
+  var bundle: String
+
+  @OptionGroup var options: SupportOptions
+
+  func run() async throws {
+    try await options.perform(NoteRequest(customer: customer, bundleID: bundle))
+  }
+}
+
 /// `receiptd reset-device-secret`
 struct ResetDeviceSecretCommand: AsyncParsableCommand {
   static let configuration = CommandConfiguration(

@@ -1,4 +1,5 @@
 import Actions
+import AppStore
 import AppStoreSimulator
 import Authentication
 import Foundation
@@ -58,6 +59,7 @@ import Testing
         name: "grant",
         fields: ["customer": id, "bundleID": TestApps.climbing, "tier": "premium", "days": "7"],
         isOfAgents: true),
+      Form(name: "note", fields: ["customer": id, "bundleID": TestApps.climbing], isOfAgents: true),
       Form(
         name: "extend-trial", fields: ["deviceID": "phone", "bundleID": TestApps.family, "days": "3"],
         isOfAgents: true),
@@ -205,6 +207,71 @@ import Testing
     }
   }
 
+  @Test func `a note stands in the timeline and in the record`() async throws {
+    try await withHarness(role: "receiptd_app") { harness in
+      let (user, _) = try await harness.customer()
+      let agent = try await ConsoleBrowser(harness, .agent)
+      let page = try await agent.page("/console/customer/\(user)")
+      #expect(page.contains("/console/act/note?customer=\(user.uuidString.lowercased())"))
+      let fields = [
+        "customer": user.uuidString.lowercased(), "bundleID": TestApps.climbing,
+        "reason": "writes from two addresses", "step": "do",
+      ]
+      let record = try await agent.act("/console/act/note", fields)
+      #expect(record.page.contains("writes from two addresses"))
+      let after = try await agent.page("/console/customer/\(user)")
+      #expect(after.contains("<td>note</td>") && after.contains("\(agent.person): writes from two addresses"))
+      let unknown = try await agent.post(
+        "/console/act/note", fields.merging(["customer": UUID().uuidString.lowercased()]) { $1 })
+      #expect(unknown.status == 400 && unknown.text.contains("has never seen"), "\(unknown.text)")
+    }
+  }
+
+  @Test func `the preview of a grant tells access before and after it, and when it would have no effect`()
+    async throws
+  {
+    try await withHarness(role: "receiptd_app") { harness in
+      let agent = try await ConsoleBrowser(harness, .agent)
+      func preview(_ customer: String, _ bundleID: String, _ tier: String, days: Int) async throws -> String {
+        let answer = try await agent.post(
+          "/console/act/grant",
+          [
+            "customer": customer, "bundleID": bundleID, "tier": tier, "days": "\(days)", "force": "on",
+            "reason": "a try",
+          ])
+        return answer.text.split(whereSeparator: \.isWhitespace).joined(separator: " ")
+      }
+      func text(_ date: Date) -> String { Moment(date, from: harness.clock.now).text }
+      let now = harness.clock.now
+      let opened = try await preview(UUID().uuidString.lowercased(), TestApps.climbing, "premium", days: 3)
+      #expect(
+        opened.contains("before: no access (expired), because the customer has no purchase, grant or trial"),
+        "\(opened)")
+      #expect(opened.contains("after: premium, active, until \(text(now + 3 * 86_400)), because the grant "))
+      #expect(!opened.contains("NO EFFECT"))
+
+      let (user, bought) = try await harness.customer()
+      let end = try #require(bought.transaction.expiresDate)
+      let short = try await preview(user.uuidString.lowercased(), TestApps.climbing, "premium", days: 3)
+      let purchase = "the purchase \(bought.originalTransactionID) is active"
+      #expect(short.contains("before: premium, active, until \(text(end)), because \(purchase)"), "\(short)")
+      #expect(
+        short.contains("NO EFFECT while \(purchase): that opens as much or more. It ends before"), "\(short)")
+      let long = try await preview(user.uuidString.lowercased(), TestApps.climbing, "premium", days: 7)
+      #expect(long.contains("NO EFFECT"))
+      #expect(try await harness.count("grants") == 0)
+
+      // A higher tier counts at once.
+      let plan = try harness.buy(TestApps.individual, bundleID: TestApps.family)
+      _ = try await harness.device("tablet", shows: plan)
+      let higher = try await preview("tablet", TestApps.family, "family", days: 7)
+      #expect(
+        higher.contains("before: individual, active") && higher.contains("after: family, active"), "\(higher)"
+      )
+      #expect(!higher.contains("NO EFFECT"))
+    }
+  }
+
   @Test func `a refused request leads to the transfer of its purchase, also by a later transaction`()
     async throws
   {
@@ -222,6 +289,8 @@ import Testing
       #expect(
         told.contains("Another account has the purchase.</b>")
           && told.contains("Do both accounts belong to you?"))
+      let agent = try await ConsoleBrowser(harness, .agent)
+      #expect(!(try await agent.page("/console/search")).contains("/console/act/transfer"))
       let start = try await lead.page("/console/search")
       let link = try #require(start.firstMatch(of: /\/console\/act\/transfer\?[^"]*/)).0
       let path = link.replacing("&amp;", with: "&")
@@ -235,11 +304,23 @@ import Testing
       let preview = try await lead.post("/console/act/transfer", fields)
       #expect(
         preview.text.contains(owner.uuidString.lowercased()) && preview.status == 200, "\(preview.text)")
+      #expect(!preview.text.contains("OPEN REFUND REQUEST"))
+      try await harness.happens(
+        .requestConsumption(transactionID: nil, reason: .unintendedPurchase), to: bought.originalTransactionID
+      )
+      let warned = try await lead.post("/console/act/transfer", fields)
+      #expect(
+        warned.text.contains("OPEN REFUND REQUEST")
+          && warned.text.contains("refund of \(renewed.transaction.transactionId) requested"),
+        "\(warned.text)")
       fields["step"] = "do"
       _ = try await lead.act("/console/act/transfer", fields)
       #expect(try await harness.row(of: bought.originalTransactionID).userID == user)
-      let agent = try await ConsoleBrowser(harness, .agent)
-      #expect(!(try await agent.page("/console/search")).contains("/console/act/transfer"))
+      // The question is settled.
+      let after = try await lead.page("/console/search")
+      #expect(!after.contains("/console/act/transfer") && after.contains(">settled</span>"))
+      #expect(
+        !(try await lead.page("/console/customer/\(user)")).contains("Another account has the purchase"))
     }
   }
 

@@ -98,6 +98,8 @@ struct ConsoleWorld {
   let bought: SignedOutcome
   /// The purchases of the lists, by the list's name in the address.
   private(set) var purchases: [String: String] = [:]
+  /// The Apple Accounts of the customer who bought twice.
+  private(set) var accounts: [String] = []
   /// A device of the other app with a trial, a grant and a paired child.
   let device = "phone-1"
 
@@ -121,6 +123,16 @@ struct ConsoleWorld {
       let (_, other) = try await harness.customer()
       for command in commands { try await harness.happens(command, to: other.originalTransactionID) }
       purchases[list] = other.originalTransactionID
+    }
+    let twice = UUID()
+    for account in ["anna", "anna at work"] {
+      let bought = try harness.store.buy(
+        PurchaseRequest(
+          bundleID: TestApps.climbing, productID: TestApps.monthly, accountID: account, appAccountToken: twice
+        ))
+      try await harness.arrives(bought)
+      accounts.append("…\(try #require(bought.transaction.appTransactionId).suffix(6))")
+      purchases["twice"] = max(purchases["twice"] ?? "", bought.originalTransactionID)
     }
     let unowned = try harness.buy()
     try await harness.arrives(unowned)

@@ -50,12 +50,19 @@ import Testing
         }
         #expect(!(try await browser.page(path + "&app=\(other)")).contains(">\(id)</a>"), "\(path)")
       }
+      let twice = try await browser.get("/console/lists?list=twice&format=csv").text
+      for account in world.accounts { #expect(twice.contains("(Apple Account \(account))"), "\(twice)") }
+      #expect(twice.split(separator: "\r\n").count == 2, "\(twice)")
       for (list, days) in [("renewing", 7), ("billing", 1), ("cancelled", 7)] {
         let id = try #require(expected[list])
         let page = try await browser.page("/console/lists?list=\(list)&days=\(days)")
         #expect(!page.contains(">\(id)</a>"), "\(list)")
       }
-      for query in ["list=nothing", "days=0", "days=x", "days=367"] {
+      for (days, shown) in [(400, 366), (0, 1), (-1, 1)] {
+        let page = try await browser.page("/console/lists?days=\(days)")
+        #expect(page.contains("name=\"days\" value=\"\(shown)\"") && page.contains(": \(shown) are shown."))
+      }
+      for query in ["list=nothing", "days=x", "days=99999999999999999999"] {
         #expect(try await browser.get("/console/lists?\(query)").status == 400, "\(query)")
       }
       #expect(try await browser.get("/console/lists?app=com.unknown").status == 404)

@@ -1,4 +1,5 @@
 import Actions
+import AppStore
 import AppStoreSimulator
 import Foundation
 import HTTP
@@ -19,7 +20,8 @@ import Testing
     "/console/numbers/{chart}/csv": .numbers, "/console/report": .numbers, "/console/queues": .lead,
     "/console/record": .agent, "/console/record/{id}": .agent, "/console/people": .lead,
     "/console/configuration": .lead, "/console/health": .lead, "/console/act/refresh": .agent,
-    "/console/act/grant": .agent, "/console/act/extend-trial": .agent, "/console/act/revoke-grant": .agent,
+    "/console/act/grant": .agent, "/console/act/note": .agent, "/console/act/extend-trial": .agent,
+    "/console/act/revoke-grant": .agent,
     "/console/act/transfer": .lead, "/console/act/extend-renewal": .lead, "/console/act/refund-answer": .lead,
     "/console/act/reset-device-secret": .lead, "/console/act/erase-customer": .lead,
     "/console/act/free-access": .lead, "/console/act/requeue": .lead, "/console/act/requeue-all": .lead,
@@ -124,6 +126,182 @@ import Testing
       let device = try await browser.page("/console/customer/\(world.device)")
       for text in ["tablet-1", "Emma", "1 of 5", ">running</span>", "ticket 812", ">open</span>"] {
         #expect(device.contains(text), "\(text)")
+      }
+    }
+  }
+
+  /// A purchase of a new user whose paid time ends within a day and a half.
+  private static func endingSoon(_ harness: Harness) async throws -> (user: UUID, bought: SignedOutcome) {
+    let present = harness.clock.now
+    defer { harness.clock.set(present) }
+    // A month has 28 to 31 days.
+    for days in 27...31 {
+      harness.clock.set(present - TimeInterval(days) * 86_400)
+      let (user, bought) = try await harness.customer()
+      let end = try #require(bought.transaction.expiresDate)
+      if end > present + 3_600, end < present + 36 * 3_600 { return (user, bought) }
+    }
+    throw CocoaError(.featureUnsupported)
+  }
+
+  @Test
+  func `a charge that fails before the paid time ends is a warning, with the end of access, and in the list`()
+    async throws
+  {
+    try await withHarness(role: "receiptd_app") { harness in
+      let (user, bought) = try await Self.endingSoon(harness)
+      let id = bought.originalTransactionID
+      let browser = try await ConsoleBrowser(harness, .agent)
+      let list = "/console/lists?list=billing"
+      #expect(!(try await browser.page(list)).contains(id))
+      try await harness.happens(.failToRenew(grace: false), to: id)
+      let page = try await browser.page("/console/customer/\(user)")
+      let end = Moment(try #require(bought.transaction.expiresDate), from: harness.clock.now).text
+      for text in [
+        ">Access</span>", "Billing trouble", "It is paid until \(end); access ends then (in ",
+        "active, charge failed", "charge of the next period failed",
+        "Apple could not charge the next period and retries",
+        "The card was declined", "You keep your access until",
+      ] {
+        #expect(page.contains(text), "\(text)")
+      }
+      #expect(try await browser.page(list).contains("charge failed, paid time runs"))
+      let csv = try await browser.get(list + "&format=csv")
+      #expect(csv.text.contains(id))
+      // Apple's billing grace follows the paid time.
+      let (other, graced) = try await Self.endingSoon(harness)
+      try await harness.happens(.failToRenew(grace: true), to: graced.originalTransactionID)
+      let purchase = try #require(
+        try await harness.desk.customer("\(other)").customers.first?.purchases.first)
+      let access = Moment(try #require(purchase.gracePeriodExpiryDate), from: harness.clock.now).text
+      #expect(try await browser.page("/console/customer/\(other)").contains("access ends \(access) (in "))
+    }
+  }
+
+  @Test func `a customer's page tells the paid end, the end with grace, and the tier that comes next`()
+    async throws
+  {
+    try await withScreenTime { harness in
+      let bought = try await harness.device("phone", buys: ScreenTime.family)
+      let paid = try #require(bought.transaction.expiresDate)
+      let agent = try await ConsoleBrowser(harness, .agent)
+      func text(_ date: Date) -> String { Moment(date, from: harness.clock.now).text }
+      let renewing = try await agent.page("/console/customer/phone")
+      #expect(renewing.contains("Paid until \(text(paid)) (in ") && renewing.contains("; it renews then."))
+      #expect(renewing.contains("With grace, access ends \(text(paid + 7 * ScreenTime.day)) (in "))
+      #expect(!renewing.contains("Then comes the tier"))
+
+      try await harness.happens(.changeProduct(ScreenTime.individual), to: bought.originalTransactionID)
+      let changing = try await agent.page("/console/customer/phone")
+      #expect(
+        changing.contains("Then comes the tier individual: \(ScreenTime.individual) from \(text(paid)) (in "),
+        "\(changing)")
+      // The renewal is charged a day ahead; the paid tier stays open until it begins.
+      harness.clock.set(paid - ScreenTime.day)
+      try await harness.happens(.renew, to: bought.originalTransactionID)
+      // A session lasts 12 hours.
+      let later = try await ConsoleBrowser(harness, .agent)
+      let charged = try await later.page("/console/customer/phone")
+      #expect(charged.contains("<b>family, active</b>"))
+      #expect(
+        charged.contains("Then comes the tier individual: \(ScreenTime.individual) from \(text(paid)) ("))
+
+      try await harness.happens(.setAutoRenew(false), to: bought.originalTransactionID)
+      harness.clock.set(paid)
+      let last = try await ConsoleBrowser(harness, .agent)
+      let cancelled = try await last.page("/console/customer/phone")
+      #expect(cancelled.contains("; it does not renew.") && !cancelled.contains("Then comes the tier"))
+      // A grant of a lower tier opens the app for longer.
+      try await harness.device("tablet", buys: ScreenTime.family)
+      _ = try await harness.desk.grant(
+        to: "tablet", bundleID: ScreenTime.bundleID, tier: "individual", days: 90, by: #require(Harness.ada))
+      let granted = try await last.page("/console/customer/tablet")
+      #expect(granted.contains("With all that opens access, such as other purchases and grants: until "))
+    }
+  }
+
+  @Test func `a parent's page has each child with its state, and a child's page its parent`() async throws {
+    try await withScreenTime { harness in
+      let bought = try await harness.device("phone", buys: ScreenTime.individual)
+      let present = harness.clock.now
+      _ = try await harness.pool.query(
+        """
+        INSERT INTO devices (bundle_id, device_id, child_device_id, name, paired_at)
+        SELECT \(ScreenTime.bundleID)::text, 'phone', 'child-' || i, 'Emma ' || i, \(present) + i * interval '1 second'
+        FROM generate_series(1, 3) AS i
+        """)
+      let agent = try await ConsoleBrowser(harness, .agent)
+      let parent = try await agent.page("/console/customer/phone")
+      #expect(parent.components(separatedBy: "<span class=\"tag warn\">paused</span>").count == 3)
+      #expect(parent.contains("childDevices is 1 (individual, active), and 1 was paired before it"))
+      #expect(!parent.contains(">child's device</span>") && parent.contains("A child&#39;s device is paused"))
+
+      for (child, state) in [
+        ("child-1", "active</span> it has what its parent has."),
+        ("child-2", "paused</span> more devices are paired than the parent&#39;s tier allows"),
+      ] {
+        let page = try await agent.page("/console/customer/\(child)")
+        for text in [
+          "<span class=\"tag\">child's device</span> <b class=\"id\">\(child)</b> (Emma ", state,
+          "below is its parent <a href=\"/console/customer/phone\"",
+        ] {
+          #expect(page.contains(text), "\(text) \(page.prefix(4_000))")
+        }
+      }
+      // A child with a grant of its own has a page of its own.
+      _ = try await harness.desk.grant(
+        to: "child-2", bundleID: ScreenTime.bundleID, tier: "individual", days: 1, by: #require(Harness.ada),
+        isForced: true)
+      let own = try await agent.page("/console/customer/child-2")
+      #expect(own.contains("Its parent is <a href=\"/console/customer/phone\""))
+      #expect(own.contains("<h1 class=\"id\">child-2</h1>") && !own.contains("<h1 class=\"id\">phone</h1>"))
+
+      try await harness.happens(.refundLatest, to: bought.originalTransactionID)
+      #expect(try await agent.page("/console/customer/child-1").contains("its parent has no access."))
+      #expect(try await agent.page("/console/customer/phone").contains("the parent has no access ("))
+    }
+  }
+
+  @Test func `the timeline tells when Apple signed and receiptd received an event, by kind and page`()
+    async throws
+  {
+    try await withHarness(role: "receiptd_app") { harness in
+      let present = harness.clock.now
+      harness.clock.set(present - 86_400)
+      let (user, bought) = try await harness.customer()
+      let signed = Moment(bought.transaction.signedDate, from: present).text
+      harness.clock.set(present)
+      try await harness.happens(.setAutoRenew(false), to: bought.originalTransactionID)
+      for number in 1...25 {
+        _ = try await harness.pool.query(
+          """
+          INSERT INTO support_actions (action, by, actor, reason, bundle_id, to_customer, customer_kind, at)
+          VALUES ('note', 'ada', 'operator', \("note \(number)."), \(TestApps.climbing),
+            \(user.uuidString.lowercased()), 'user', \(present - TimeInterval(number) * 3_600))
+          """)
+      }
+      let agent = try await ConsoleBrowser(harness, .agent)
+      let path = "/console/customer/\(user)"
+      func events(_ query: String) async throws -> (names: [String], page: String) {
+        let page = try await agent.page(path + query)
+        let timeline = page.components(separatedBy: "id=\"timeline\"")[1]
+        return (
+          timeline.matches(of: /<\/td><td>(note|purchase|notification)<\/td>/).map { String($0.1) }, timeline
+        )
+      }
+      let (last, page) = try await events("")
+      #expect(last.count == 20 && last.first == "notification")
+      #expect(page.contains("page=2#timeline\">Earlier</a>") && !page.contains(">Later</a>"))
+      let (second, rest) = try await events("?page=2")
+      #expect(second.count == 7 && second.contains("purchase") && rest.contains(">Later</a>"))
+      #expect(rest.contains("<th>Signed</th><th>Received</th>") && rest.contains(">\(signed)</time></td>"))
+      #expect(!rest.contains(">Earlier</a>"))
+      #expect(try await events("?events=purchases").names == ["purchase"])
+      #expect(try await events("?events=notifications").names == ["notification"])
+      #expect(try await events("?events=support&page=2").names.count == 5)
+      #expect(try await events("?events=other").names.isEmpty)
+      for query in ["?events=x", "?page=0", "?page=101"] {
+        #expect(try await agent.get(path + query).status == 400, "\(query)")
       }
     }
   }

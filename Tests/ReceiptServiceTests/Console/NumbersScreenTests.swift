@@ -5,6 +5,7 @@ import Postgres
 import Testing
 import Text
 
+@testable import Console
 @testable import Numbers
 @testable import ReceiptService
 
@@ -107,6 +108,12 @@ import Text
     }
   }
 
+  @Test func `a change of a ratio is the difference of the percentages that the page shows`() {
+    // 3.44 and 1.46 percent, which the page shows as 3.4 and 1.5.
+    #expect(FigureChange.text("0.0344", "0.0146", .churn).0 == "+1.9 points")
+    #expect(FigureChange.text("0.0336", "0.0144", .churn).0 == "+2.0 points")
+  }
+
   @Test func `a hostile name of a product or an app is shown as text`() async throws {
     try await withScreenTime { harness in
       let name = "<script>alert(1)</script>\"'{{title}}"
@@ -199,6 +206,16 @@ import Text
       ).map { try $0.decode("id", as: String.self) }
       #expect(ids.count > 30)
       for id in ids { #expect(!page.contains(">\(id)<") && !page.contains("\"\(id)\""), "\(id)") }
+      // A reader has neither the names of views and columns nor codes.
+      let text = page.replacing(/<[^>]*>/, with: " ")
+      for code in ["kpi_", "NULL", "not_for_sale", "paying_start", "mrr_new"] {
+        #expect(!text.contains(code), "\(code)")
+      }
+      for words in [
+        "renewal turned off", "by the customer", "Renewals turned off, ends and refunds, by reason",
+      ] {
+        #expect(text.contains(words), "\(words)")
+      }
       // A month that runs is compared with the same days of other months.
       let running = try await session.page("/console/report?month=\(harness.storyYear + 1)-01")
       #expect(running.contains("beside the same days of other months"))

@@ -75,6 +75,26 @@ import Text
     }
   }
 
+  @Test func `an end that the customer chose counts as the customer's also before its notification comes`()
+    async throws
+  {
+    try await withScreenTime { harness in
+      try harness.becomes("03-01")
+      let bought = try await harness.account("ann", buys: ScreenTime.individual)
+      try await harness.account("ben", buys: ScreenTime.individual)
+      try harness.becomes("03-10")
+      try await harness.happens(.setAutoRenew(false), to: bought.originalTransactionID)
+      try harness.becomes("04-05")
+      try await harness.countWhatIsDue()
+      let losses = try await harness.csv(
+        "kpi_losses_daily?from=\(try harness.day("03-20"))&to=\(try harness.day("04-04"))")
+      let lines = String(decoding: losses.body, as: UTF8.self).split(separator: "\r\n").map(String.init)
+      for reason in ["customer", "unknown"] {
+        #expect(lines.count { $0.contains(",expired,\(reason),") } == 1, "\(lines)")
+      }
+    }
+  }
+
   @Test func `an app that no configuration names is not found, and one without figures has no rows`()
     async throws
   {

@@ -22,6 +22,7 @@ import Testing
     "GET numbers/{view}": [.numbers, .agent, .lead, .machine],
     "GET customer/{id}": [.agent, .lead, .machine], "GET find/{what}": [.agent, .lead, .machine],
     "POST refresh": [.agent, .lead, .machine], "POST grant": [.agent, .lead, .machine],
+    "POST note": [.agent, .lead, .machine],
     "POST extend-trial": [.agent, .lead, .machine], "POST revoke-grant": [.lead, .machine],
     "POST reset-device-secret": [.lead, .machine], "POST transfer": [.lead, .machine],
     "GET export-customer/{customer}": [.lead, .machine], "POST erase-customer": [.lead, .machine],
@@ -112,6 +113,7 @@ private final class Requests {
     switch path {
     case "refresh": return ["id": id]
     case "grant": return ["customer": id, "bundleID": TestApps.climbing, "tier": "premium", "days": 7]
+    case "note": return ["customer": id, "bundleID": TestApps.climbing]
     case "revoke-grant":
       let result = try await harness.desk.grant(
         to: id, bundleID: TestApps.climbing, tier: "premium", days: 1, by: #require(Harness.ada))

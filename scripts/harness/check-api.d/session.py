@@ -14,7 +14,7 @@ from world import user_token
 ORDER = [
     "validate", "webhook", "putPremium", "getPremium", "startTrial", "getEntitlements", "pairChild", "listChildren",
     "unpairChild", "makePairingCode", "joinParent", "readParent", "postEvents", "postConsent", "getKeys",
-    "getDescription", "getHealth", "getReadiness", "getMetrics", "getCustomer", "find", "refresh", "grant", "revokeGrant", "extendTrial", "resetDeviceSecret", "transfer", "refundAnswer",
+    "getDescription", "getHealth", "getReadiness", "getMetrics", "getCustomer", "find", "refresh", "grant", "revokeGrant", "note", "extendTrial", "resetDeviceSecret", "transfer", "refundAnswer",
     "extendRenewal", "setFreeAccess", "requeue", "replay", "getNumbers", "listPeople", "addPerson", "removePerson",
     "exportCustomer", "eraseCustomer",
 ]

@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 
 import web
 from browser import Browser, Driver
+from processes import wait_until
 from world import World
 
 MAXIMUM_CLICKS = 3
@@ -102,11 +103,12 @@ class Check:
         return self._act(browser, "waited for an answer", "Preview", "Grant access")
 
     def _move(self, browser, script):
-        # The second time it goes back.
+        # The second time it goes back: the first request is settled, and the former owner shows the purchase again.
         to = self.world.stranger if script else self.world.user
-        browser.click("=Transfer")
         if not script:
-            browser.type("[name=to]", to)
+            self.world.refuse(to)
+            wait_until(lambda: self._sees(browser, "Transfer"), 30, "the second refused request")
+        browser.click("=Transfer")
         browser.type("#f-reason", "signed in with another account")
         browser.click("=Preview")
         browser.wait_for("Nothing is changed yet")
@@ -117,6 +119,10 @@ class Check:
         owner = self.world.database.query(
             f"SELECT user_id FROM subscriptions WHERE original_transaction_id = '{self.world.purchase}'")
         return sides and owner == to
+
+    def _sees(self, browser, text):
+        browser.open(self.world.console)
+        return text in browser.text()
 
     def _report(self, browser, script):
         browser.click("=Report")

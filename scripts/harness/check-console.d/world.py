@@ -66,10 +66,8 @@ class World:
 
         self.stranger = str(uuid.uuid4())
         body = {"signedTransactions": [bought["signedTransaction"]]}
-        refused = web.call(
-            "PUT", f"{self.server.url}/api/v1/profiles/{self.stranger}/premium", body,
-            headers={"Authorization": f"Bearer {access_token(self.stranger, SECRET)}"})
-        assert refused.status == 409, refused.body
+        self.proof = body
+        self.refuse(self.stranger)
 
         self.parent = "parents-phone"
         trial = self.control("app-transactions", {"bundleID": SCREEN})
@@ -89,6 +87,13 @@ class World:
         self.delivery = self.database.query(
             f"""UPDATE outbox SET dead_at = now(), done_at = NULL, last_error = 'BAD_REQUEST: unknown field "tier"'
             WHERE key = '{self.parent}' RETURNING id""")
+
+    def refuse(self, user):
+        """A user who does not own the purchase shows it."""
+        refused = web.call(
+            "PUT", f"{self.server.url}/api/v1/profiles/{user}/premium", self.proof,
+            headers={"Authorization": f"Bearer {access_token(user, SECRET)}"})
+        assert refused.status == 409, refused.body
 
     def _count(self):
         """Counts the days of the year, of which receiptd knows only the last as due."""

@@ -210,7 +210,7 @@ import Text
       }
       try await harness.happens(.refundLatest, to: bought.originalTransactionID)
       let refunded = try await harness.desk.customer("phone").customers[0].children
-      #expect(refunded.first?.pausedBecause?.hasPrefix("childDevices is 0 (") == true, "\(refunded)")
+      #expect(refunded.first?.pausedBecause?.hasPrefix("the parent has no access (") == true, "\(refunded)")
     }
   }
 
