@@ -131,7 +131,7 @@ package struct WorkTable: Sendable {
   // MARK: Settle
 
   /// The condition that a row is still leased as it was.
-  package func isHeld(_ lease: WorkLease) -> Query {
+  private func isHeld(_ lease: WorkLease) -> Query {
     switch self.lease {
     case .inDueTime: "\(unescaped: due) = \(lease.end)"
     case .columns(let holder, _): "\(unescaped: holder) = \(lease.holder)"
