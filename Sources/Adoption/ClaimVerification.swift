@@ -124,7 +124,7 @@ package enum ClientWriteRows {
 
   private static let window = 2_000
 
-  /// The queue of claims. The table says why none is decided.
+  /// The queue of claims. `outcome` says what is known of one.
   static let claims = WorkTable(
     "client_writes", key: "id", isOpen: "next_attempt_at IS NOT NULL AND table_name = 'profiles'",
     lastError: nil)
@@ -146,14 +146,16 @@ package enum ClientWriteRows {
           (SELECT id, user_id, next_attempt_at FROM client_writes
            WHERE next_attempt_at <= \(instant) AND table_name = 'profiles' ORDER BY next_attempt_at DESC LIMIT \(window))
         ), ranked AS (
-          SELECT id, user_id, row_number() OVER (PARTITION BY user_id ORDER BY next_attempt_at, id) AS place FROM seen
+          SELECT id, user_id, next_attempt_at,
+            row_number() OVER (PARTITION BY user_id ORDER BY next_attempt_at, id) AS place FROM seen
         ), answered AS (
           SELECT user_id, count(*) AS answers FROM client_writes
           WHERE user_id IN (SELECT user_id FROM ranked) AND table_name = 'profiles'
             AND verified_at > \(instant)::timestamptz - interval '1 hour'
           GROUP BY user_id)
         SELECT ranked.id AS turn_key, place + coalesce(answers, 0) AS turn FROM ranked LEFT JOIN answered USING (user_id)
-        ) AS turns
+        -- More than are taken, because other servers may hold some.
+        ORDER BY turn, next_attempt_at LIMIT \(4 * limit)) AS turns
         """, limit: "\(limit)",
       returning: """
         id, user_id, original_transaction_id, product_id, attempts,

@@ -72,6 +72,24 @@ import Testing
     }
   }
 
+  @Test(arguments: [false, true])
+  func `a claim sorts no other rows and reads no whole table, also where many rows are due at one instant`(
+    isInTurns: Bool
+  ) async throws {
+    try await Jobs.with { jobs in
+      _ = try await jobs.pool.query(
+        "INSERT INTO jobs (id, next_attempt_at) SELECT n, \(jobs.start) FROM generate_series(1, 20000) AS n")
+      _ = try await jobs.pool.query("CREATE INDEX ON jobs (next_attempt_at) WHERE ended_at IS NULL")
+      _ = try await jobs.pool.query("ANALYZE jobs")
+      let turns: Query = "(SELECT id AS turn_key, id % 7 AS turn FROM jobs WHERE id < 100 LIMIT 64) AS turns"
+      let claim = Jobs.table.claim(
+        jobs.lease(), inTurns: isInTurns ? turns : nil, limit: "(SELECT 16)", returning: "id")
+      let plan = try await jobs.pool.query("EXPLAIN \(claim)").map { try $0.decode(0, as: String.self) }
+      #expect(!plan.contains { $0.contains("Seq Scan") }, "\(plan.joined(separator: "\n"))")
+      if !isInTurns { #expect(!plan.contains { $0.contains("Sort") }, "\(plan.joined(separator: "\n"))") }
+    }
+  }
+
   @Test func `two servers work on each row once`() async throws {
     try await Jobs.with { jobs in
       try await jobs.add(Dictionary(uniqueKeysWithValues: (1...200).map { ($0, -1) }))

@@ -88,7 +88,8 @@ enum DeliveryRows {
           attempted_digest = CASE WHEN done_at IS NULL THEN attempted_digest END
         """,
       returning: """
-        id, key, change, created_at, attempts, known_digest, payload ? 'erased' AS is_erased,
+        id, key, change, created_at, attempts, (SELECT known_digest FROM work WHERE work_key = id) AS known_digest,
+          payload ? 'erased' AS is_erased,
           (SELECT failures \(failures)) AS destination_failures
         """)
   }
