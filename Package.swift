@@ -113,11 +113,15 @@ let package = Package(
     // Text for people: lines of a terminal, characters that a terminal does not show, times.
     .target(name: "Text", dependencies: ["HTTP"], swiftSettings: swiftSettings),
 
-    // The product, from the bottom up: each module uses those above it. Work has clocks, jobs and locks, and knows nothing
+    // The product, from the bottom up: each module uses those above it. Work has clocks, jobs, queues and locks, and knows nothing
     // of receipts.
     .target(
       name: "Work",
-      dependencies: ["Platform", "Postgres", .product(name: "Logging", package: "swift-log")],
+      dependencies: [
+        "Platform", "Postgres", "PrometheusText",
+        .product(name: "CoreMetrics", package: "swift-metrics"),
+        .product(name: "Logging", package: "swift-log"),
+      ],
       swiftSettings: swiftSettings),
     .target(
       name: "Configuration",
@@ -362,7 +366,12 @@ let package = Package(
       name: "ChartsTests", dependencies: ["Charts", "Platform", "Text"], swiftSettings: swiftSettings),
     .testTarget(name: "TextTests", dependencies: ["Text"], swiftSettings: swiftSettings),
     .testTarget(
-      name: "WorkTests", dependencies: ["Postgres", "TestDatabase", "Work"], swiftSettings: swiftSettings),
+      name: "WorkTests",
+      dependencies: [
+        "Platform", "Postgres", "PrometheusText", "TestDatabase", "Work",
+        .product(name: "Logging", package: "swift-log"),
+      ],
+      swiftSettings: swiftSettings),
     .testTarget(
       name: "CustomersTests",
       dependencies: ["AppStore", "Customers", .product(name: "Crypto", package: "swift-crypto")],

@@ -23,15 +23,16 @@ package struct AdoptionRoom: Room {
   /// - Parameter appsWithKey: the apps with a key for the App Store Server API.
   package init(
     catalog: AppCatalog, appsWithKey: Set<String>, proofs: ProofRoom, ledger: LedgerWriter,
-    pool: PostgresPool, logKey: LogKey, clock: ServiceClock, logger: Logger
+    logKey: LogKey, _ work: WorkContext
   ) {
     self.catalog = catalog
     self.proofs = proofs.verifier
     modes = ClientWriteModes(catalog: catalog, appsWithKey: appsWithKey)
     verification = ClaimVerification(
-      pool: pool, modes: modes,
-      check: ClaimCheck(store: proofs.oldProofs.lookup, ledger: ledger, pool: pool, clock: clock),
-      logKey: logKey, clock: clock, logger: logger)
+      modes: modes,
+      check: ClaimCheck(
+        store: proofs.oldProofs.lookup, ledger: ledger, pool: work.pool, clock: work.clock),
+      logKey: logKey, work: work)
   }
 
   package var jobs: [BackgroundJob] { [verification.job] }

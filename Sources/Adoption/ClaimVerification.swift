@@ -3,6 +3,7 @@ import Foundation
 import Logging
 import Platform
 import Postgres
+import Requests
 import Subscriptions
 import Work
 
@@ -10,23 +11,30 @@ import Work
 ///
 /// A claim that the App Store confirms binds the purchase to the user, if it has no owner. A false one gives nothing.
 struct ClaimVerification: Sendable {
-  let pool: PostgresPool
   let modes: ClientWriteModes
   let check: ClaimCheck
   let logKey: LogKey
-  let clock: ServiceClock
-  let logger: Logger
+  let work: WorkContext
 
-  private static let batch = 16
+  var pool: PostgresPool { work.pool }
+  var clock: ServiceClock { work.clock }
+  var logger: Logger { work.logger }
+
   /// The waits before the App Store is asked again about a transaction that it did not know: it may learn of a purchase a
   /// little later than the client.
   private static let unknownWaits: [TimeInterval] = [60, 300, 1_800, 21_600, 86_400]
-  /// Outlives the longest lookup.
-  private static let lease: TimeInterval = 300
+
+  private var queue: WorkQueue<ClientWriteRows.Claim> {
+    WorkQueue(
+      ClientWriteRows.claims, work, batch: 16, lease: 300, kind: { _ in .clientClaim }, key: \.id,
+      endsRun: isDatabaseUnavailable, read: ClientWriteRows.Claim.init)
+  }
 
   /// Verifies all claims that are due, every five seconds.
   var job: BackgroundJob {
-    BackgroundJob("claims of clients", every: .seconds(5)) { while try await run() == Self.batch {} }
+    BackgroundJob("claims of clients", every: .seconds(5)) {
+      while try await run() == queue.batch {}
+    }
   }
 
   /// Verifies one batch of due claims.
@@ -36,32 +44,25 @@ struct ClaimVerification: Sendable {
     // Without a key the claims wait: it may be configured later.
     let apps = modes.apps(writingTo: .profiles).filter { modes.appsWithKey.contains($0.bundleID) }
     guard !apps.isEmpty else { return 0 }
-    let claims = try await pool.query(
-      ClientWriteRows.claimDue(at: clock.now(), lease: Self.lease, limit: Self.batch)
-    ).map(ClientWriteRows.Claim.init)
-    try await withThrowingTaskGroup { group in
-      for claim in claims { group.addTask { try await verify(claim, in: apps) } }
-      try await group.waitForAll()
-    }
-    return claims.count
+    return try await queue.run(ClientWriteRows.claimDue) { try await verify($0, $1, in: apps) }
   }
 
-  private func verify(_ claim: ClientWriteRows.Claim, in apps: [App]) async throws {
+  private func verify(
+    _ claim: ClientWriteRows.Claim, _ lease: WorkLease, in apps: [App]
+  ) async throws -> WorkOutcome {
     let decided = try await check.decide(
       claim.transactionID, for: .user(claim.userID), isContested: claim.isContested,
       in: apps.startingWithSeller(of: claim.productID))
     let instant = clock.now()
     if decided.verdict == .failed {
-      let next = instant + Backoff.delivery.seconds(afterFailures: claim.attempts)
-      _ = try await pool.query(ClientWriteRows.postpone(claim.id, until: next))
-      return
+      let next = instant + Backoff.delivery.seconds(afterFailures: claim.attempts + 1)
+      return WorkOutcome(.retry, [ClientWriteRows.put(off: claim, lease, until: next)])
     }
-    _ = try await pool.query(ClientWriteRows.finish(claim.id, decided, at: instant))
-    if decided.verdict == .unknown, (1...Self.unknownWaits.count).contains(claim.attempts) {
-      let next = instant + Self.unknownWaits[claim.attempts - 1]
-      _ = try await pool.query(ClientWriteRows.postpone(claim.id, until: next))
-    }
-    if decided.verdict != .bound {
+    let isAskedAgain = decided.verdict == .unknown && Self.unknownWaits.indices.contains(claim.attempts)
+    let next = isAskedAgain ? instant + Self.unknownWaits[claim.attempts] : nil
+    let end = ClientWriteRows.put(off: claim, lease, until: next, with: decided.verdict, at: instant)
+    return WorkOutcome(isAskedAgain ? .waits : .done, [end]) {
+      guard decided.verdict != .bound else { return }
       var metadata: Logger.Metadata = [
         "purchase": "\(claim.transactionID)", "outcome": "\(decided.verdict.rawValue)",
       ]
@@ -88,6 +89,7 @@ package enum ClientWriteRows {
     var userID: UUID
     var transactionID: String
     var productID: String?
+    /// The attempts before this one.
     var attempts: Int
     /// Whether another user claims the transaction too.
     var isContested: Bool
@@ -122,53 +124,62 @@ package enum ClientWriteRows {
 
   private static let window = 2_000
 
-  /// Takes due claims and leases them: no other server takes them before the lease ends.
+  /// The queue of claims. `outcome` says what is known of one.
+  static let claims = WorkTable(
+    "client_writes", key: "id", isOpen: "next_attempt_at IS NOT NULL AND table_name = 'profiles'",
+    lastError: nil)
+
+  /// Leases due claims.
   ///
   /// Each user has a turn: a claim comes after those of users who had fewer answers within an hour. A client can invent ids, which take
   /// the App Store longest. Of many due claims the oldest and the newest are ranked, ``window`` of each: however many clients have
   /// invented, the statement ends, and a new claim is not behind all of them.
-  static func claimDue(at instant: Date, lease: TimeInterval, limit: Int) -> Query {
-    """
-    WITH seen AS (
-      (SELECT id, user_id, next_attempt_at FROM client_writes
-       WHERE next_attempt_at <= \(instant) AND table_name = 'profiles' ORDER BY next_attempt_at LIMIT \(window))
-      UNION
-      (SELECT id, user_id, next_attempt_at FROM client_writes
-       WHERE next_attempt_at <= \(instant) AND table_name = 'profiles' ORDER BY next_attempt_at DESC LIMIT \(window))
-    ), due AS (
-      SELECT id, user_id, next_attempt_at,
-        row_number() OVER (PARTITION BY user_id ORDER BY next_attempt_at, id) AS place
-      FROM seen
-    ), answered AS (
-      SELECT user_id, count(*) AS answers FROM client_writes
-      WHERE user_id IN (SELECT user_id FROM due) AND table_name = 'profiles'
-        AND verified_at > \(instant)::timestamptz - interval '1 hour'
-      GROUP BY user_id
-    )
-    UPDATE client_writes AS claim SET next_attempt_at = \(instant.addingTimeInterval(lease)), attempts = attempts + 1
-    WHERE id IN (
-      SELECT free.id FROM client_writes AS free JOIN due ON due.id = free.id LEFT JOIN answered ON answered.user_id = due.user_id
-      WHERE free.next_attempt_at <= \(instant)
-      ORDER BY due.place + coalesce(answered.answers, 0), due.next_attempt_at LIMIT \(limit)
-      FOR UPDATE OF free SKIP LOCKED)
-    RETURNING id, user_id, original_transaction_id, product_id, attempts,
-      EXISTS (SELECT FROM client_writes other WHERE other.original_transaction_id = claim.original_transaction_id
-        AND other.user_id <> claim.user_id)
-      OR EXISTS (SELECT FROM profiles other
-        WHERE other.premium_original_transaction_id = claim.original_transaction_id
-          AND other.id <> claim.user_id) AS is_contested
-    """
+  static func claimDue(_ lease: WorkLease, limit: Int) -> Query {
+    let instant = lease.start
+    return claims.claim(
+      lease,
+      inTurns: """
+        (WITH seen AS (
+          (SELECT id, user_id, next_attempt_at FROM client_writes
+           WHERE next_attempt_at <= \(instant) AND table_name = 'profiles' ORDER BY next_attempt_at LIMIT \(window))
+          UNION
+          (SELECT id, user_id, next_attempt_at FROM client_writes
+           WHERE next_attempt_at <= \(instant) AND table_name = 'profiles' ORDER BY next_attempt_at DESC LIMIT \(window))
+        ), ranked AS (
+          SELECT id, user_id, next_attempt_at,
+            row_number() OVER (PARTITION BY user_id ORDER BY next_attempt_at, id) AS place FROM seen
+        ), answered AS (
+          SELECT user_id, count(*) AS answers FROM client_writes
+          WHERE user_id IN (SELECT user_id FROM ranked) AND table_name = 'profiles'
+            AND verified_at > \(instant)::timestamptz - interval '1 hour'
+          GROUP BY user_id)
+        SELECT ranked.id AS turn_key, place + coalesce(answers, 0) AS turn FROM ranked LEFT JOIN answered USING (user_id)
+        -- More than are taken, because other servers may hold some.
+        ORDER BY turn, next_attempt_at LIMIT \(4 * limit)) AS turns
+        """, limit: "\(limit)",
+      returning: """
+        id, user_id, original_transaction_id, product_id, attempts,
+          EXISTS (SELECT FROM client_writes other
+            WHERE other.original_transaction_id = client_writes.original_transaction_id
+              AND other.user_id <> client_writes.user_id)
+          OR EXISTS (SELECT FROM profiles other
+            WHERE other.premium_original_transaction_id = client_writes.original_transaction_id
+              AND other.id <> client_writes.user_id) AS is_contested
+        """)
   }
 
-  static func finish(_ id: Int64, _ claim: DecidedClaim, at instant: Date) -> Query {
-    """
-    UPDATE client_writes SET outcome = \(claim.verdict.rawValue), verified_at = \(instant), next_attempt_at = NULL
-    WHERE id = \(id)
-    """
-  }
-
-  static func postpone(_ id: Int64, until next: Date) -> Query {
-    "UPDATE client_writes SET next_attempt_at = \(next) WHERE id = \(id)"
+  /// Writes when to ask about a claim again, and what is decided so far.
+  /// - Parameters:
+  ///   - next: `nil` for never.
+  ///   - verdict: `nil` without an answer.
+  static func put(
+    off claim: Claim, _ lease: WorkLease, until next: Date?, with verdict: ClaimVerdict? = nil,
+    at instant: Date? = nil
+  ) -> Query {
+    let decision: Query =
+      verdict.map { ", outcome = \($0.rawValue), verified_at = \(instant)::timestamptz" } ?? ""
+    return claims.retry(
+      claim.id, of: lease, at: next, because: nil, isAttempt: true, setting: decision)
   }
 
   /// Counts the writes of the last 30 days, for each table in `client_write_modes`.

@@ -6,24 +6,23 @@ import Identifiers
 import Postgres
 
 extension Console {
-  /// *Queues*: what waits for delivery, for another attempt, or for an operator.
+  /// *Queues*: what waits for an attempt, or for an operator.
   static func queues(_ parts: Parts) -> ConsoleScreen {
     ConsoleScreen(
       entry: "Queues", path: "/console/queues", operation: .requeue,
       pages: [
         ConsolePage(path: "/console/queues", operation: .requeue) { request in
-          let (state, destination) = (request.value("state"), request.value("destination"))
+          let (state, kind) = (request.value("state"), request.value("destination"))
           let answers = try await parts.pool.withConnection { connection in
             try await connection.pipeline([
-              QueueRows.summary, QueueRows.deliveries(state: state, destination: destination),
-              QueueRows.notifications, QueueRows.storeCalls, QueueRows.extensions,
+              QueueRows.summary, QueueRows.work(state: state, kind: kind), QueueRows.notifications,
             ])
           }
           return .page(
             ConsoleContent(
               title: "Queues", template: "queues",
               content: try QueueContent(
-                answers, state: state, destination: destination, from: request.instant),
+                answers, state: state, kind: kind, from: request.instant),
               refreshes: true))
         }
       ],
@@ -35,15 +34,13 @@ private struct QueueContent: Sendable {
   let summary: [Group]
   /// The filter in words; `nil` for all.
   let shown: String?
-  let deliveries: [Delivery]
+  let work: [Work]
   /// Whether more may be open than are shown.
   let isCut: Bool
   let notifications: [Notification]
-  let calls: [Call]
-  let extensions: [Extension]
 
   struct Group: Sendable {
-    let destination: String
+    let kind: String
     let app: String
     let state: String
     let level: String
@@ -53,20 +50,21 @@ private struct QueueContent: Sendable {
     let requeuePath: String?
   }
 
-  struct Delivery: Sendable {
-    let id: Int64
-    let destination: String
-    let app: String?
-    let endpoint: String
-    let customer: String?
-    let customerPath: String?
+  struct Work: Sendable {
+    let kind: String
+    let what: String?
+    /// The customer, or else the purchase.
+    let subject: String?
+    let path: String?
     let state: String
     let level: String
-    let created: Moment
-    let attempts: Int
+    let since: Moment
+    let attempts: Int?
     let next: Moment?
+    let deadline: Moment?
     let failure: String?
-    let requeuePath: String
+    /// `nil` for work that is no delivery.
+    let requeuePath: String?
   }
 
   struct Notification: Sendable {
@@ -84,53 +82,35 @@ private struct QueueContent: Sendable {
     }
   }
 
-  struct Call: Sendable {
-    let kind: String
-    let app: String
-    let purchase: String
-    let path: String
-    let deadline: Moment
-    let attempts: Int
-    let failure: String?
-  }
-
-  struct Extension: Sendable {
-    let what: String
-    let app: String
-    let days: Int
-    let by: String
-    let requested: Moment
-    let failure: String?
-  }
-
-  init(_ answers: [Rows], state: String?, destination: String?, from now: Date) throws {
+  init(_ answers: [Rows], state: String?, kind: String?, from now: Date) throws {
     summary = try answers[0].map { row in
-      let (destination, state): (String, String) = (try row.decode("destination"), try row.decode("state"))
+      let (kind, state): (String, String) = (try row.decode("kind"), try row.decode("state"))
       let app: String = try row.decode("app")
       return Group(
-        destination: destination, app: app, state: state, level: Self.level(state),
-        rows: try row.decode("rows"),
+        kind: kind, app: app, state: state, level: Self.level(state), rows: try row.decode("rows"),
         oldest: Moment(try row.decode("oldest"), from: now),
-        path: link("/console/queues", ["state": state, "destination": destination]),
+        path: link("/console/queues", ["state": state, "destination": kind]),
         requeuePath: state == "dead" && !app.isEmpty
           ? link("/console/act/requeue-all", ["bundleID": app]) : nil)
     }
     shown =
-      state == nil && destination == nil
-      ? nil : [state, destination].compactMap(\.self).joined(separator: ", ")
-    isCut = answers[1].count == QueueRows.mostDeliveries
-    deliveries = try answers[1].map { row in
+      state == nil && kind == nil ? nil : [state, kind].compactMap(\.self).joined(separator: ", ")
+    isCut = answers[1].count == QueueRows.mostRows
+    work = try answers[1].map { row in
       let state: String = try row.decode("state")
-      let id: Int64 = try row.decode("id")
-      let customer: String? = try row.decode("customer")
-      return Delivery(
-        id: id, destination: try row.decode("destination"), app: try row.decode("bundle_id"),
-        endpoint: try row.decode("endpoint"), customer: customer,
-        customerPath: customer.map(Console.customerPath),
-        state: state, level: Self.level(state), created: Moment(try row.decode("created_at"), from: now),
-        attempts: try row.decode("attempts"),
-        next: try row.decode("next_attempt_at", as: Date?.self).map { Moment($0, from: now) },
-        failure: try row.decode("error"), requeuePath: link("/console/act/requeue", ["outbox": "\(id)"]))
+      let id: String = try row.decode("id")
+      let subject: String? = try row.decode("subject")
+      func moment(_ column: String) throws -> Moment? {
+        try row.decode(column, as: Date?.self).map { Moment($0, from: now) }
+      }
+      return Work(
+        kind: try row.decode("kind"), what: try row.decode("what"), subject: subject,
+        path: subject.map(Console.customerPath), state: state, level: Self.level(state),
+        since: Moment(try row.decode("since"), from: now), attempts: try row.decode("attempts"),
+        next: try moment("next_attempt_at"), deadline: try moment("deadline"),
+        failure: try row.decode("last_error"),
+        requeuePath: try row.decode("queue", as: String.self) == "outbox"
+          ? link("/console/act/requeue", ["outbox": id]) : nil)
     }
     notifications = try answers[2].map { row in
       let subtype: String? = try row.decode("subtype")
@@ -143,25 +123,11 @@ private struct QueueContent: Sendable {
           Notification.Waiting(uuid: $0, path: link("/console/act/replay", ["notificationUUID": $0]))
         })
     }
-    calls = try answers[3].map { row in
-      let purchase: String = try row.decode("original_transaction_id")
-      return Call(
-        kind: try row.decode("kind"), app: try row.decode("bundle_id"), purchase: purchase,
-        path: Console.customerPath(purchase), deadline: Moment(try row.decode("deadline"), from: now),
-        attempts: try row.decode("attempts"), failure: try row.decode("last_error"))
-    }
-    extensions = try answers[4].map { row in
-      Extension(
-        what: try row.decode("what"), app: try row.decode("bundle_id"), days: try row.decode("days"),
-        by: try row.decode("by"), requested: Moment(try row.decode("requested_at"), from: now),
-        failure: try row.decode("last_error"))
-    }
   }
 
   private static func level(_ state: String) -> String {
     switch state {
-    case "dead", "disabled": "bad"
-    case "delivered": "good"
+    case "dead", "disabled", "stopped": "bad"
     default: ""
     }
   }
@@ -170,46 +136,38 @@ private struct QueueContent: Sendable {
 /// The statements of *Queues*. Each ends at a number of rows.
 private enum QueueRows {
   static let summary: Postgres.Query = """
-    SELECT destination, coalesce(bundle_id, '') AS app, state, count(*) AS rows, min(created_at) AS oldest FROM (
-      SELECT destination, bundle_id, created_at, CASE WHEN dead_at IS NOT NULL THEN 'dead' ELSE 'waiting' END AS state
-      FROM outbox WHERE done_at IS NULL ORDER BY created_at LIMIT 10000) AS open
+    SELECT kind, coalesce(bundle_id, '') AS app, state, count(*) AS rows, min(since) AS oldest FROM (
+      (SELECT destination AS kind, bundle_id, CASE WHEN dead_at IS NOT NULL THEN 'dead' ELSE 'waiting' END AS state,
+         created_at AS since FROM outbox WHERE done_at IS NULL ORDER BY created_at LIMIT 10000)
+      UNION ALL
+      (SELECT kind, bundle_id, state, since FROM support_work WHERE queue <> 'outbox' LIMIT 10000)) AS open
     GROUP BY 1, 2, 3 ORDER BY 3, 4 DESC LIMIT 100
     """
 
-  static let mostDeliveries = 100
+  static let mostRows = 100
 
-  /// The open deliveries: first those that were given up, which wait for a person.
-  static func deliveries(state: String?, destination: String?) -> Postgres.Query {
+  /// The open work: first what was given up, which waits for a person.
+  static func work(state: String?, kind: String?) -> Postgres.Query {
     """
-    SELECT * FROM (\(open(state: state, destination: destination, isDead: true))) AS dead
-    UNION ALL SELECT * FROM (\(open(state: state, destination: destination, isDead: false))) AS others
-    LIMIT \(mostDeliveries)
+    SELECT * FROM (\(open(state: state, kind: kind, isDead: true))) AS dead
+    UNION ALL SELECT * FROM (\(open(state: state, kind: kind, isDead: false))) AS others
+    LIMIT \(mostRows)
     """
   }
 
-  private static func open(state: String?, destination: String?, isDead: Bool) -> Postgres.Query {
+  private static func open(state: String?, kind: String?, isDead: Bool) -> Postgres.Query {
     """
-    SELECT id, destination, bundle_id, endpoint, customer, state, created_at, attempts, next_attempt_at,
-      coalesce(last_error, place_error) AS error
-    FROM support_outbox WHERE done_at IS NULL AND (dead_at IS NOT NULL) = \(isDead)
+    SELECT queue, kind, id, what, coalesce(customer, original_transaction_id) AS subject, state, since, attempts,
+      next_attempt_at, deadline, last_error
+    FROM support_work WHERE (state = 'dead') = \(isDead)
       AND (\(state)::text IS NULL OR CASE WHEN \(state) = 'waiting' THEN state IN ('waiting', 'under way') ELSE state = \(state) END)
-      AND (\(destination)::text IS NULL OR destination = \(destination))
-    ORDER BY created_at LIMIT \(mostDeliveries)
+      AND (\(kind)::text IS NULL OR kind = \(kind))
+    ORDER BY since LIMIT \(mostRows)
     """
   }
 
   static let notifications: Postgres.Query = """
     SELECT why, bundle_id, type, subtype, notifications, oldest, failure, notification_uuids::text[] AS uuids
     FROM support_waiting_notifications ORDER BY oldest LIMIT 50
-    """
-
-  static let storeCalls: Postgres.Query = """
-    SELECT kind, bundle_id, original_transaction_id, deadline, attempts, last_error FROM store_calls
-    WHERE settled_at IS NULL ORDER BY deadline LIMIT 50
-    """
-
-  static let extensions: Postgres.Query = """
-    SELECT coalesce(original_transaction_id, 'all of ' || product_id) AS what, bundle_id, days, by, requested_at, last_error
-    FROM renewal_extensions WHERE completed_at IS NULL ORDER BY requested_at DESC LIMIT 50
     """
 }

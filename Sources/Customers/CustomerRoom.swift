@@ -24,11 +24,12 @@ package struct CustomerRoom: Room {
   ///   - keysAreFiles: whether the keys of entitlement tokens are files, and not in the database.
   ///   - profileWriteFailures: counts the failed writes of premium statuses.
   package init(
-    catalog: AppCatalog, pool: PostgresPool, transactions: CustomerTransactions, charges: DayCharges,
+    catalog: AppCatalog, transactions: CustomerTransactions, charges: DayCharges,
     statusWriter: CustomerStatusWriter, signer: EntitlementSigner, keysAreFiles: Bool,
     verifier: SignedDataVerifier, profileWriteFailures: Counter, traffic: ClientRateLimits,
-    clock: ServiceClock, logger: Logger
+    _ work: WorkContext
   ) {
+    let (pool, clock, logger) = (work.pool, work.clock, work.logger)
     let apps = AppOfRequest(catalog: catalog)
     deviceAuthenticator = DeviceAuthenticator(
       catalog: catalog, pool: pool, transactions: transactions, charges: charges, clock: clock)
@@ -42,8 +43,7 @@ package struct CustomerRoom: Room {
         lifetime: catalog.apps.reduce(0) { longest, app in
           longest.flatMap { longest in EntitlementClaims.lifetime(in: app).map { max(longest, $0) } }
         }, clock: clock, logger: logger)
-    profileRetry = ProfileRetry(
-      pool: pool, catalog: catalog, clock: clock, logger: logger, failures: profileWriteFailures)
+    profileRetry = ProfileRetry(catalog: catalog, failures: profileWriteFailures, work: work)
     devices = DeviceEntitlements(
       apps: apps, pool: pool, authenticator: deviceAuthenticator, signer: signer, clock: clock)
     pairing = Pairing(apps: apps, pool: pool, authenticator: deviceAuthenticator, clock: clock)

@@ -24,19 +24,17 @@ package struct DeliveryRoom: Room {
   ///   - destinationLogger: gets the warnings about destinations.
   /// - Throws: ``ConfigurationProblem`` for a destination whose key cannot be used.
   package init(
-    catalog: AppCatalog, pool: PostgresPool, ledger: LedgerWriter, apis: [String: AppStoreServerAPI],
+    catalog: AppCatalog, ledger: LedgerWriter, apis: [String: AppStoreServerAPI],
     authenticator: Authenticator, deviceAuthenticator: DeviceAuthenticator,
     transactions: CustomerTransactions, traffic: ClientRateLimits, environment: [String: String],
-    clock: ServiceClock, clockCorrection: ClockCorrection, logger: Logger, destinationLogger: Logger,
-    metrics: DeliveryMetrics
+    clockCorrection: ClockCorrection, destinationLogger: Logger, metrics: DeliveryMetrics, _ work: WorkContext
   ) throws(ConfigurationProblem) {
+    let (pool, clock, logger) = (work.pool, work.clock, work.logger)
     clients = OutboxClients(catalog)
     let senders = try catalog.outboxSenders(
       environment: environment, clients: clients, clock: clock, logger: destinationLogger)
-    outbox = Outbox(
-      pool: pool, catalog: catalog, senders: senders, clock: clock, logger: logger, metrics: metrics)
-    storeCalls = StoreCallQueue(
-      pool: pool, catalog: catalog, apis: apis, clock: clock, logger: logger, metrics: metrics)
+    outbox = Outbox(catalog: catalog, senders: senders, metrics: metrics, work)
+    storeCalls = StoreCallQueue(catalog: catalog, apis: apis, metrics: metrics, work)
     eventSweep = EventSweep(
       pool: pool, ledger: ledger, catalog: catalog, clock: clock, logger: logger,
       clockCorrection: clockCorrection)

@@ -21,12 +21,23 @@ package struct OldProofs: Sendable {
   /// Waits longer for its turn and tries more often than a request, because jobs can. Each attempt has a request's timeout.
   package let lookup: StoreLookup
   let ledger: LedgerWriter
-  let pool: PostgresPool
   let catalog: AppCatalog
-  let clock: ServiceClock
-  let logger: Logger
+  let work: WorkContext
+
+  var pool: PostgresPool { work.pool }
+  var clock: ServiceClock { work.clock }
+  var logger: Logger { work.logger }
 
   private let questions = OpenQuestions()
+
+  /// After an attempt without an answer the purchase waits for the end of its lease, except in an outage.
+  private var queue: WorkQueue<OldProofRows.Due> {
+    WorkQueue(
+      OldProofRows.table, work, batch: 16, lease: OldProofRows.lease, lockTimeout: LockTimeout.shared,
+      kind: { _ in .oldProof }, key: \.originalTransactionID,
+      endsRun: { ($0 as? AppStoreServerError)?.retryDecision == .stop || isDatabaseUnavailable($0) },
+      read: OldProofRows.Due.init)
+  }
 
   /// How long the request of a client waits for the App Store.
   static let patience = Duration.seconds(1)
@@ -35,9 +46,6 @@ package struct OldProofs: Sendable {
   private static let timeout = Duration.seconds(5)
   /// The most purchases of one request about which the App Store is asked at once; the job asks about the others.
   static let maximumAtOnce = 4
-  private static let batch = 16
-  /// The time from an attempt that failed to the next one, except in an outage. It outlives the longest attempt.
-  private static let lease: TimeInterval = 600
 
   // MARK: Requests
 
@@ -73,18 +81,19 @@ package struct OldProofs: Sendable {
   /// - Returns: whether the App Store has answered, to this request or another.
   private func askOfRequest(about id: String, from api: AppStoreServerAPI) async -> Bool {
     do {
+      let lease = WorkLease(at: clock.now(), for: OldProofRows.lease)
       let rows = try await pool.query(
-        OldProofRows.claim(id, at: clock.now(), lease: Self.lease), lockTimeout: LockTimeout.shared)
+        OldProofRows.claim(id, lease), lockTimeout: LockTimeout.shared)
       guard let due = try rows.first.map(OldProofRows.Due.init) else {
         return try await isAnsweredElsewhere(about: id)
       }
       do {
         // Any client can own many purchases, and the other requests need a part of Apple's rate.
         let once = api.with(timeout: Self.timeout, maximumAge: .zero).forOneRequest().forUnknownIDs()
-        try await ask(about: due, from: once)
+        try await queue.settle(due, ask(about: due, from: once))
         return true
       } catch {
-        await release(due)
+        await queue.giveBack(due, lease)
         throw error
       }
     } catch {
@@ -141,61 +150,19 @@ package struct OldProofs: Sendable {
   }
 
   private func run(_ bundleID: String, _ environment: AppStore.Environment) async throws -> Int {
-    var count = 0
-    while true {
-      let due = try await pool.query(
-        OldProofRows.claimDue(
-          of: bundleID, in: environment, at: clock.now(), lease: Self.lease, limit: Self.batch)
-      ).map(OldProofRows.Due.init)
-      let outage = await withTaskGroup(of: (any Error)?.self) { group in
-        for purchase in due { group.addTask { await askAlone(about: purchase) } }
-        return await group.reduce(nil) { $0 ?? $1 }
-      }
-      if let outage { throw outage }
-      count += due.count
-      if due.count < Self.batch { return count }
-    }
-  }
-
-  /// Asks about one purchase. If that fails, the others go on.
-  /// - Returns: an error that concerns all purchases of the app and environment.
-  private func askAlone(about due: OldProofRows.Due) async -> (any Error)? {
-    guard let api = lookup.apis[due.bundleID] else { return nil }
-    do {
-      try await askOrRelease(about: due, from: api)
-      return nil
-    } catch {
-      let concernsAll =
-        (error as? AppStoreServerError)?.retryDecision == .stop || isDatabaseUnavailable(error)
-      if concernsAll || Task.isCancelled || error is CancellationError { return error }
-      logger.error(
-        "the App Store's answer about an old proof could not be processed",
-        metadata: ["purchase": "\(due.originalTransactionID)", "reason": "\(Self.reason(error))"])
-      return nil
-    }
-  }
-
-  /// Asks about one purchase. In an outage the purchase stays due: it is asked about as soon as the outage ends.
-  private func askOrRelease(about due: OldProofRows.Due, from api: AppStoreServerAPI) async throws {
-    do {
+    guard let api = lookup.apis[bundleID] else { return 0 }
+    return try await queue.runAll { lease, limit in
+      OldProofRows.claimDue(of: bundleID, in: environment, lease, limit: limit)
+    } attempt: { due, _ in
       try await ask(about: due, from: api)
-    } catch let error as AppStoreServerError where error.retryDecision == .stop {
-      await release(due)
-      throw error
     }
-  }
-
-  /// Makes a purchase due again. Where that fails, the lease ends.
-  private func release(_ due: OldProofRows.Due) async {
-    _ = try? await pool.query(
-      OldProofRows.release(due, at: clock.now()), lockTimeout: LockTimeout.shared)
   }
 
   // MARK: Ask
 
   /// Asks about one purchase and records the answers, which name no customer: the claims of clients stay with their requests.
-  private func ask(about due: OldProofRows.Due, from api: AppStoreServerAPI) async throws {
-    guard let app = catalog[due.bundleID] else { return }
+  private func ask(about due: OldProofRows.Due, from api: AppStoreServerAPI) async throws -> WorkOutcome {
+    guard let app = catalog[due.bundleID] else { return WorkOutcome(.waits, []) }
     // An unknown transaction may have the refund, unless the answers about others have ended the access.
     var (isKnown, hasAccess) = (true, true)
     for transaction in due.asked {
@@ -220,10 +187,9 @@ package struct OldProofs: Sendable {
         isKnown = false
       }
     }
-    _ = try await pool.query(
-      isKnown || !hasAccess
-        ? OldProofRows.markAsked(due, at: clock.now()) : OldProofRows.markUnknown(due, at: clock.now()),
-      lockTimeout: LockTimeout.shared)
+    return isKnown || !hasAccess
+      ? WorkOutcome(.done, [OldProofRows.markAsked(due, at: clock.now())])
+      : WorkOutcome(.waits, [OldProofRows.markUnknown(due, at: clock.now())])
   }
 
   private static func reason(_ error: any Error) -> String {
@@ -342,38 +308,33 @@ extension OldProofRows {
     """
   }
 
-  /// Claims one purchase, if it is due, or would wait for the history.
-  static func claim(_ originalTransactionID: String, at instant: Date, lease: TimeInterval) -> Query {
-    """
-    UPDATE subscriptions SET old_proof_due_at = \(instant + lease)
-    WHERE original_transaction_id = \(originalTransactionID)
-      AND (old_proof_due_at <= \(instant) OR \(unescaped: OldProofRows.isLeftToHistory))
-    RETURNING \(unescaped: columns)
-    """
+  /// The queue of marked purchases. No attempt is counted: the time of the next one depends on the mark.
+  static let table = WorkTable(
+    "subscriptions", key: "original_transaction_id", due: "old_proof_due_at",
+    isOpen: "old_proof_due_at IS NOT NULL", attempts: nil, lastError: nil)
+  /// Outlives the longest attempt.
+  static let lease: TimeInterval = 600
+
+  /// Leases one purchase, if it is due, or would wait for the history.
+  static func claim(_ originalTransactionID: String, _ lease: WorkLease) -> Query {
+    table.claim(originalTransactionID, lease, or: "\(unescaped: isLeftToHistory)", returning: columns)
   }
 
-  /// Claims due purchases of one app in one environment. Other servers leave them out for `lease` seconds, and so does this one
-  /// after a failure.
+  /// Leases due purchases of one app in one environment.
   static func claimDue(
-    of bundleID: String, in environment: AppStore.Environment, at instant: Date, lease: TimeInterval,
-    limit: Int
+    of bundleID: String, in environment: AppStore.Environment, _ lease: WorkLease, limit: Int
   ) -> Query {
     // A server whose clock is ahead wrote a later time.
-    let ahead = instant + OldProofRows.historyPatience + ServiceClock.serverTolerance
-    let nextWeek = instant + unknownPeriod + ServiceClock.serverTolerance
-    return """
-      UPDATE subscriptions SET old_proof_due_at = \(instant + lease)
-      WHERE original_transaction_id IN (
-        SELECT original_transaction_id FROM subscriptions
-        WHERE bundle_id = \(bundleID) AND environment = \(environment.rawValue)
-          AND (old_proof_due_at <= \(instant)
-            OR old_proof_due_at > \(ahead) AND (old_proof_unknown_at IS NULL OR old_proof_due_at > \(nextWeek)))
-        ORDER BY old_proof_due_at LIMIT \(limit) FOR UPDATE SKIP LOCKED)
-      RETURNING \(unescaped: columns)
-      """
+    let ahead = lease.start + historyPatience + ServiceClock.serverTolerance
+    let nextWeek = lease.start + unknownPeriod + ServiceClock.serverTolerance
+    return table.claim(
+      lease, where: "bundle_id = \(bundleID) AND environment = \(environment.rawValue)",
+      or: """
+        old_proof_due_at > \(ahead) AND (old_proof_unknown_at IS NULL OR old_proof_due_at > \(nextWeek))
+        """, limit: "\(limit)", returning: columns)
   }
 
-  private static let columns: StaticString = """
+  private static let columns: Query = """
     original_transaction_id, transaction_id, bundle_id, environment, old_proof_signed_at, old_proof_marked_at,
     coalesce((
       SELECT t.transaction_id FROM transactions t
@@ -382,15 +343,6 @@ extension OldProofRows {
       ORDER BY t.transaction_id LIMIT 1), transaction_id) AS proven_id,
     kind = 'Auto-Renewable Subscription' AS is_subscription
     """
-
-  /// Makes a purchase due again about which the App Store did not answer.
-  static func release(_ due: Due, at instant: Date) -> Query {
-    """
-    UPDATE subscriptions SET old_proof_due_at = \(instant)
-    WHERE original_transaction_id = \(due.originalTransactionID) AND old_proof_due_at IS NOT NULL
-      AND old_proof_marked_at = \(due.markedAt) AND old_proof_signed_at = \(due.signedAt)
-    """
-  }
 
   /// The time until the App Store is asked again about a purchase that it does not know, in seconds, in the first
   /// ``unknownPeriod``.

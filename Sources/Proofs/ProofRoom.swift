@@ -26,15 +26,16 @@ package struct ProofRoom: Room {
   package init(
     verifier signatures: SignedDataVerifier, catalog: AppCatalog, apis: [String: AppStoreServerAPI],
     patientAPIs: [String: AppStoreServerAPI], authenticator: Authenticator,
-    deviceAuthenticator: DeviceAuthenticator, ledger: LedgerWriter, pool: PostgresPool,
-    grandfathering: Grandfathering, signer: EntitlementSigner, traffic: ClientRateLimits, clock: ServiceClock,
-    logger: Logger, outcomes: OutcomeMetrics, metrics: LedgerMetrics
+    deviceAuthenticator: DeviceAuthenticator, ledger: LedgerWriter,
+    grandfathering: Grandfathering, signer: EntitlementSigner, traffic: ClientRateLimits,
+    outcomes: OutcomeMetrics, metrics: LedgerMetrics, _ work: WorkContext
   ) {
+    let (pool, clock, logger) = (work.pool, work.clock, work.logger)
     let apps = AppOfRequest(catalog: catalog)
     verifier = ProofVerifier(verifier: signatures, apps: apps)
     oldProofs = OldProofs(
       lookup: StoreLookup(apis: patientAPIs, verifier: signatures, logger: logger), ledger: ledger,
-      pool: pool, catalog: catalog, clock: clock, logger: logger)
+      catalog: catalog, work: work)
     let bareIDs = BareIDs(
       store: StoreLookup(apis: apis, verifier: signatures, logger: logger), pool: pool, traffic: traffic)
     validation = Validation(

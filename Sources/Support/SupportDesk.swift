@@ -18,7 +18,6 @@ import Work
 /// refused with the reason.
 package struct SupportDesk: Room {
   let catalog: AppCatalog
-  let pool: PostgresPool
   let customerTransactions: CustomerTransactions
   let ledger: LedgerWriter
   /// The App Store Server API of each app that has a key, by bundle id.
@@ -26,23 +25,24 @@ package struct SupportDesk: Room {
   /// The same APIs for jobs and commands, which wait longer.
   let patientAPIs: [String: AppStoreServerAPI]
   let signed: SignedPurchases
-  let clock: ServiceClock
-  let logger: Logger
+  let work: WorkContext
+
+  var pool: PostgresPool { work.pool }
+  var clock: ServiceClock { work.clock }
+  var logger: Logger { work.logger }
 
   package init(
-    catalog: AppCatalog, pool: PostgresPool, customerTransactions: CustomerTransactions, ledger: LedgerWriter,
+    catalog: AppCatalog, customerTransactions: CustomerTransactions, ledger: LedgerWriter,
     apis: [String: AppStoreServerAPI], patientAPIs: [String: AppStoreServerAPI], signed: SignedPurchases,
-    clock: ServiceClock, logger: Logger
+    _ work: WorkContext
   ) {
     self.catalog = catalog
-    self.pool = pool
     self.customerTransactions = customerTransactions
     self.ledger = ledger
     self.apis = apis
     self.patientAPIs = patientAPIs
     self.signed = signed
-    self.clock = clock
-    self.logger = logger
+    self.work = work
   }
 
   /// Extensions of renewal dates.

@@ -53,7 +53,7 @@ package enum AdvisoryLock {
   }
 
   /// The `lock_timeout` of a transaction.
-  fileprivate static func limit(_ lockTimeout: Duration) -> Query {
+  static func limit(_ lockTimeout: Duration) -> Query {
     "SELECT set_config('lock_timeout', \(milliseconds(lockTimeout)), true)"
   }
 

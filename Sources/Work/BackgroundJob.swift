@@ -1,6 +1,4 @@
-import Foundation
 import Logging
-import Platform
 
 /// A background job: the work of one run, and the time between two runs.
 package struct BackgroundJob: Sendable {
@@ -112,15 +110,5 @@ package struct JobRunner: Sendable {
   /// The jitter keeps servers that started together from running their jobs together.
   private func pause(_ interval: Duration) async {
     try? await sleep(interval * Double.random(in: 0.75...1.25))
-  }
-}
-
-extension Backoff {
-  /// The delays between attempts to deliver a row: two seconds, doubling, at most an hour. Half of each is random.
-  package static let delivery = Backoff(base: .seconds(2), maximum: .seconds(3_600), jitter: 0.5)
-
-  /// The delay in seconds after this number of consecutive failures, at least 1.
-  package func seconds(afterFailures failures: Int, random: Double = .random(in: 0...1)) -> TimeInterval {
-    delay(afterFailures: failures, random: random) / .seconds(1)
   }
 }

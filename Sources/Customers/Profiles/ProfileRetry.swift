@@ -13,22 +13,14 @@ import Work
 /// The outbox holds only user ids. Each attempt writes the status at that instant, so a late attempt never writes an
 /// older status.
 struct ProfileRetry: Sendable {
-  let pool: PostgresPool
   let catalog: AppCatalog
-  let clock: ServiceClock
-  let logger: Logger
   /// Counts the failed writes.
   let failures: Counter
+  let work: WorkContext
 
-  init(
-    pool: PostgresPool, catalog: AppCatalog, clock: ServiceClock, logger: Logger, failures: Counter
-  ) {
-    self.pool = pool
-    self.catalog = catalog
-    self.clock = clock
-    self.logger = logger
-    self.failures = failures
-  }
+  private var pool: PostgresPool { work.pool }
+  private var clock: ServiceClock { work.clock }
+  private var logger: Logger { work.logger }
 
   private static let batch = 32
   /// How soon a status is tried again whose table no configured app writes to: another configuration may be read at any time.
@@ -60,9 +52,12 @@ struct ProfileRetry: Sendable {
     } catch {
       guard let taken else { throw error }
       failures.increment()
+      work.metrics.attempted(.profiles, .retry)
       let next = instant + Backoff.delivery.seconds(afterFailures: taken.attempts + 1)
       do {
-        _ = try await pool.query(ProfileRetryRows.postpone(taken.id, until: next, because: "\(error)"))
+        _ = try await pool.query(
+          ProfileRetryRows.table.retry(
+            taken.id, of: nil, at: next, because: "\(error)", isAttempt: true))
       } catch let unavailable as PostgresError where unavailable.isUnavailable {
         throw error
       }
@@ -71,10 +66,9 @@ struct ProfileRetry: Sendable {
   }
 
   private func runOne(at instant: Date, _ taken: inout (id: Int64, attempts: Int)?) async throws -> Bool {
-    try await pool.withTransaction { connection in
-      let due = try await connection.query(
-        ProfileRetryRows.due(at: instant, limit: 1))
-      guard let row = due.first else { return false }
+    let result = try await pool.withTransaction { connection async throws -> WorkOutcome.Result? in
+      let due = try await connection.query(ProfileRetryRows.due(at: instant))
+      guard let row = due.first else { return nil }
       let id = try row.decode("id", as: Int64.self)
       let attempts = try row.decode("attempts", as: Int.self)
       taken = (id, attempts)
@@ -88,8 +82,10 @@ struct ProfileRetry: Sendable {
         try await !connection.query(AdvisoryLock.tryAcquire(.customer, user.uuidString))[0].decode(
           "is_taken", as: Bool.self)
       {
-        _ = try await connection.query(ProfileRetryRows.wait(id, until: instant + Self.lockWait))
-        return true
+        _ = try await connection.query(
+          ProfileRetryRows.table.retry(
+            id, of: nil, at: instant + Self.lockWait, because: nil, isAttempt: false))
+        return .waits
       }
       if let user,
         let reason = try await tryWriting(user, to: tables, decided: decided, connection) ?? unserved
@@ -98,12 +94,16 @@ struct ProfileRetry: Sendable {
         let next =
           instant
           + (unserved == nil ? Backoff.delivery.seconds(afterFailures: attempts + 1) : Self.configurationWait)
-        _ = try await connection.query(ProfileRetryRows.postpone(id, until: next, because: reason))
-      } else {
-        _ = try await connection.query(ProfileRetryRows.done(id))
+        _ = try await connection.query(
+          ProfileRetryRows.table.retry(id, of: nil, at: next, because: reason, isAttempt: true))
+        return unserved == nil ? .retry : .waits
       }
-      return true
+      _ = try await connection.query(ProfileRetryRows.done(id))
+      return .done
     }
+    guard let result else { return false }
+    work.metrics.attempted(.profiles, result)
+    return true
   }
 
   /// Why a status for one of these tables waits: no configured app writes to it, as in a server that has not read a new
@@ -177,30 +177,20 @@ package enum ProfileRetryRows {
       """
   }
 
-  /// The due rows, locked until the transaction ends.
-  static func due(at instant: Date, limit: Int) -> Query {
-    """
-    SELECT id, key, attempts, ARRAY(SELECT jsonb_array_elements_text(payload -> 'decided')) AS decided,
-      ARRAY(SELECT jsonb_array_elements_text(coalesce(payload -> 'tables', payload -> 'decided'))) AS tables
-    FROM outbox
-    WHERE destination = \(destination) AND next_attempt_at <= \(instant)
-      AND done_at IS NULL AND dead_at IS NULL
-    ORDER BY next_attempt_at LIMIT \(limit) FOR UPDATE SKIP LOCKED
-    """
+  /// The queue of premium statuses. No row is leased: the transaction that writes the status has locked it.
+  static let table = WorkTable(
+    "outbox", key: "id", isOpen: "destination = 'profiles' AND done_at IS NULL AND dead_at IS NULL")
+
+  /// The row that is due first, locked until the transaction ends.
+  static func due(at instant: Date) -> Query {
+    table.due(
+      at: instant, limit: "1",
+      selecting: """
+        id, key, attempts, ARRAY(SELECT jsonb_array_elements_text(payload -> 'decided')) AS decided,
+          ARRAY(SELECT jsonb_array_elements_text(coalesce(payload -> 'tables', payload -> 'decided'))) AS tables
+        """)
   }
 
   /// Deletes a delivered row, because the app's own table has the status.
   static func done(_ id: Int64) -> Query { "DELETE FROM outbox WHERE id = \(id)" }
-
-  /// Postpones a row that was not tried.
-  static func wait(_ id: Int64, until next: Date) -> Query {
-    "UPDATE outbox SET next_attempt_at = \(next) WHERE id = \(id)"
-  }
-
-  static func postpone(_ id: Int64, until next: Date, because reason: String) -> Query {
-    """
-    UPDATE outbox SET next_attempt_at = \(next), attempts = attempts + 1, last_error = \(reason)
-    WHERE id = \(id)
-    """
-  }
 }

@@ -3,6 +3,7 @@ import Customers
 import Ledger
 import PrometheusText
 import Subscriptions
+import Work
 
 /// The metrics of deliveries, and of queued calls to the App Store.
 package struct DeliveryMetrics: Sendable {
@@ -58,5 +59,15 @@ extension DeliveryOutcome {
   }
 }
 
-extension OutboxDestination.Kind: LabelValue {}
+extension OutboxDestination.Kind: LabelValue {
+  /// The kind of work that a delivery is.
+  var work: WorkKind {
+    switch self {
+    case .cloudkit: .cloudkit
+    case .webhook: .webhook
+    case .event: .event
+    case .notification: .notification
+    }
+  }
+}
 extension StoreCallKind: LabelValue {}

@@ -1,6 +1,7 @@
 import Customers
 import Foundation
 import Postgres
+import Work
 
 /// The queries on outbox rows for CloudKit, webhooks and forwarded notifications.
 enum DeliveryRows {
@@ -24,7 +25,7 @@ enum DeliveryRows {
       change = try row.decode("change")
       createdAt = try row.decode("created_at")
       attempts = try row.decode("attempts")
-      deliveredDigest = try row.decode("delivered_digest")
+      deliveredDigest = try row.decode("known_digest")
       isErased = try row.decode("is_erased")
       destinationFailures = try row.decode("destination_failures")
     }
@@ -42,9 +43,19 @@ enum DeliveryRows {
     /// When the row is due again; for a delivered row: when its state changes with time.
     var nextAttemptAt: Date
     var error: String?
+
+    /// What the attempt came to.
+    var result: WorkOutcome.Result {
+      isDone ? .done : isDead ? .givenUp : countsAsAttempt ? .retry : .givenBack
+    }
   }
 
-  /// Claims the rows of a destination that are due; no other server gets them before `end`. A paused destination gives no
+  /// The queue of deliveries. A delivered row stays in it: its state may change with time.
+  static let table = WorkTable(
+    "outbox", key: "id", isOpen: "dead_at IS NULL",
+    lease: .columns(holder: "claimed_by", end: "claimed_until"))
+
+  /// Leases the rows of a destination that are due. A paused destination gives no
   /// row. A destination that failed last gives one row, as a probe.
   ///
   /// A delivered row is due again when its state changes with time (a trial ends, a grant begins). It starts over then.
@@ -53,33 +64,34 @@ enum DeliveryRows {
   ///
   /// The claim clears the delivered digest and the outcome sets it again, because the response to a request can be lost.
   static func claim(
-    _ destination: OutboxDestination, erasuresOnly: Bool, by claim: UUID, limit: Int, at instant: Date,
-    until end: Date
+    _ destination: OutboxDestination, erasuresOnly: Bool, _ lease: WorkLease, limit: Int
   ) -> Query {
-    """
-    WITH destination AS (
-      SELECT failures FROM outbox_destinations
+    let failures: Query = """
+      FROM outbox_destinations
       WHERE destination = \(destination.kind.rawValue) AND bundle_id = \(destination.bundleID)
         AND endpoint = \(destination.endpoint) AND disabled_at IS NULL
-        AND (paused_until IS NULL OR paused_until <= \(instant))),
-    due AS MATERIALIZED (
-      SELECT id, delivered_digest FROM outbox
-      WHERE destination = \(destination.kind.rawValue) AND bundle_id = \(destination.bundleID)
-        AND endpoint = \(destination.endpoint) AND dead_at IS NULL
-        AND next_attempt_at <= \(instant) AND (claimed_until IS NULL OR claimed_until <= \(instant))
-        AND EXISTS (SELECT FROM destination) AND (NOT \(erasuresOnly) OR payload ? 'erased')
-      ORDER BY next_attempt_at, id
-      LIMIT (SELECT CASE WHEN failures > 0 THEN 1 ELSE \(limit)::bigint END FROM destination)
-      FOR UPDATE SKIP LOCKED)
-    UPDATE outbox SET claimed_by = \(claim), claimed_until = \(end), delivered_digest = NULL, done_at = NULL,
-      change = CASE WHEN done_at IS NULL THEN change ELSE nextval('outbox_changes') END,
-      created_at = CASE WHEN done_at IS NULL THEN created_at ELSE \(instant) END,
-      attempts = CASE WHEN done_at IS NULL THEN attempts ELSE 0 END,
-      attempted_digest = CASE WHEN done_at IS NULL THEN attempted_digest END
-    FROM due WHERE outbox.id = due.id
-    RETURNING outbox.id, key, change, created_at, attempts, due.delivered_digest, payload ? 'erased' AS is_erased,
-      (SELECT failures FROM destination) AS destination_failures
-    """
+        AND (paused_until IS NULL OR paused_until <= \(lease.start))
+      """
+    return table.claim(
+      lease,
+      where: """
+        destination = \(destination.kind.rawValue) AND bundle_id = \(destination.bundleID)
+        AND endpoint = \(destination.endpoint) AND (NOT \(erasuresOnly) OR payload ? 'erased')
+        """,
+      limit: "coalesce((SELECT CASE WHEN failures > 0 THEN 1 ELSE \(limit)::bigint END \(failures)), 0)",
+      keeping: ", delivered_digest AS known_digest",
+      setting: """
+        , delivered_digest = NULL, done_at = NULL,
+          change = CASE WHEN done_at IS NULL THEN change ELSE nextval('outbox_changes') END,
+          created_at = CASE WHEN done_at IS NULL THEN created_at ELSE \(lease.start) END,
+          attempts = CASE WHEN done_at IS NULL THEN attempts ELSE 0 END,
+          attempted_digest = CASE WHEN done_at IS NULL THEN attempted_digest END
+        """,
+      returning: """
+        id, key, change, created_at, attempts, (SELECT known_digest FROM work WHERE work_key = id) AS known_digest,
+          payload ? 'erased' AS is_erased,
+          (SELECT failures \(failures)) AS destination_failures
+        """)
   }
 
   /// The content that is about to be sent for a change.

@@ -18,18 +18,18 @@ struct DeliveryWorker: Sendable {
   let destination: OutboxDestination
   let app: App
   let sender: any OutboxSender
-  let pool: PostgresPool
-  let clock: ServiceClock
-  let logger: Logger
   let metrics: DeliveryMetrics
+  let work: WorkContext
+
+  private var pool: PostgresPool { work.pool }
+  private var clock: ServiceClock { work.clock }
+  private var logger: Logger { work.logger }
 
   /// For how long a change is retried: over a long weekend.
   static let maximumAge: TimeInterval = 4 * 86_400
   /// The longest pause of a destination that failed, unless it asks for a longer one.
   static let maximumPause: TimeInterval = 300
   private static let backoff = Backoff(base: .seconds(2), maximum: .seconds(maximumPause), jitter: 0.5)
-  /// The longest `Retry-After` that is obeyed.
-  private static let maximumRetryAfter: TimeInterval = 3_600
   /// The time for which a claim outlasts the longest request. The clocks of two servers may differ by this.
   private static let claimMargin: TimeInterval = 60
   /// A small delay that covers a difference of clocks.
@@ -39,23 +39,36 @@ struct DeliveryWorker: Sendable {
   /// - Returns: the number of rows that were due.
   func runOnce() async throws -> Int {
     let instant = clock.now()
-    let claim = UUID()
-    let end = instant + sender.timeout + Self.claimMargin
+    let lease = WorkLease(at: instant, for: sender.timeout + Self.claimMargin)
     let erasuresOnly = destination.kind == .webhook && !app.receivesStates(destination)
     let rows = try await pool.query(
-      DeliveryRows.claim(
-        destination, erasuresOnly: erasuresOnly, by: claim, limit: sender.batchSize, at: instant, until: end))
+      DeliveryRows.claim(destination, erasuresOnly: erasuresOnly, lease, limit: sender.batchSize))
     let claimed = try rows.map(DeliveryRows.Claimed.init)
     guard let first = claimed.first else { return 0 }
-    let prepared = try await record(prepare(claimed, at: instant), by: claim, at: instant)
+    let prepared: [Prepared]
+    do {
+      prepared = try await record(prepare(claimed, at: instant), by: lease.holder, at: instant)
+    } catch  where Task.isCancelled || error is CancellationError {
+      await giveBack(claimed, lease)
+      throw error
+    }
     let messages = prepared.compactMap { $0.isSent ? $0.message : nil }
     let (clock, timeout) = (clock, sender.timeout)
-    let hasTime: @Sendable () -> Bool = { clock.now() + timeout < end }
+    let hasTime: @Sendable () -> Bool = { clock.now() + timeout < lease.end }
     let delivery =
       messages.isEmpty || !hasTime()
       ? Delivery(outcomes: []) : await send(messages, hasTime: hasTime)
-    try await release(prepared, delivery, claim: claim, destinationFailures: first.destinationFailures)
+    try await release(
+      prepared, delivery, claim: lease.holder, destinationFailures: first.destinationFailures)
     return claimed.count
+  }
+
+  /// Gives rows back of which nothing was sent, when the server stops. Where it fails, the lease ends.
+  private func giveBack(_ rows: [DeliveryRows.Claimed], _ lease: WorkLease) async {
+    let pool = pool
+    let queries = rows.map { DeliveryRows.table.giveBack($0.id, of: lease) }
+    await Task { _ = try? await pool.transaction(pipeline: queries) }.value
+    for _ in rows { work.metrics.attempted(destination.kind.work, .givenBack) }
   }
 
   /// Sends in a new trace: a state follows from many requests, and from time.
@@ -167,12 +180,12 @@ struct DeliveryWorker: Sendable {
     // In a task of its own, which a stop of the service does not cancel: otherwise delivered rows would be sent again.
     let (pool, statements) = (pool, queries)
     _ = try await Task { try await pool.transaction(pipeline: statements) }.value
+    for update in updates { work.metrics.attempted(destination.kind.work, update.result) }
   }
 
   private func pause(after problem: DestinationProblem, failures: Int) -> TimeInterval {
-    let backoff = Self.backoff.seconds(afterFailures: failures + 1)
-    guard case .unavailable(_, let retryAfter?) = problem else { return backoff }
-    return max(backoff, min(retryAfter, Self.maximumRetryAfter))
+    let retryAfter: TimeInterval? = if case .unavailable(_, let after) = problem { after } else { nil }
+    return Self.backoff.seconds(afterFailures: failures + 1, retryAfter: retryAfter)
   }
 
   private func update(
@@ -188,8 +201,8 @@ struct DeliveryWorker: Sendable {
       update.nextAttemptAt =
         item.message?.content.changesAt.map { $0 + Self.clockMargin } ?? .distantFuture
     case .failed(let reason, let retryAfter):
-      let backoff = Backoff.delivery.seconds(afterFailures: row.attempts + 1)
-      update.nextAttemptAt = instant + max(backoff, min(retryAfter ?? 0, Self.maximumRetryAfter), pause)
+      let wait = Backoff.delivery.seconds(afterFailures: row.attempts + 1, retryAfter: retryAfter)
+      update.nextAttemptAt = instant + max(wait, pause)
       update.error = reason
       update.isDead = instant.timeIntervalSince(row.createdAt) > Self.maximumAge
     case .refused(let reason):

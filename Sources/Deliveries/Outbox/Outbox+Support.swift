@@ -133,12 +133,11 @@ package struct RequeueRequest: SupportRequest {
 
 extension OutboxRows {
   static func requeue(_ id: Int64, at instant: Date) -> Query {
-    """
-    UPDATE outbox SET change = nextval('outbox_changes'), created_at = \(instant), attempts = 0,
-      next_attempt_at = \(instant), last_error = NULL, done_at = NULL, dead_at = NULL, delivered_digest = NULL,
-      attempted_digest = NULL
-    WHERE id = \(id) RETURNING bundle_id
-    """
+    let reopened: Query = """
+      , change = nextval('outbox_changes'), created_at = \(instant), done_at = NULL, dead_at = NULL,
+        delivered_digest = NULL, attempted_digest = NULL
+      """
+    return "\(DeliveryRows.table.requeue(id, at: instant, setting: reopened)) RETURNING bundle_id"
   }
 
   static func reopenDestination(of id: Int64) -> Query {

@@ -12,24 +12,23 @@ import Work
 ///
 /// Each destination has a worker of its own, so that an unreachable one delays no other. Any number of servers may deliver.
 package struct Outbox: Sendable {
-  let pool: PostgresPool
   let catalog: AppCatalog
   let workers: [DeliveryWorker]
-  let clock: ServiceClock
+  let work: WorkContext
+
+  var pool: PostgresPool { work.pool }
+  var clock: ServiceClock { work.clock }
 
   init(
-    pool: PostgresPool, catalog: AppCatalog, senders: [OutboxDestination: any OutboxSender],
-    clock: ServiceClock, logger: Logger, metrics: DeliveryMetrics
+    catalog: AppCatalog, senders: [OutboxDestination: any OutboxSender], metrics: DeliveryMetrics,
+    _ work: WorkContext
   ) {
-    self.pool = pool
     self.catalog = catalog
-    self.clock = clock
+    self.work = work
     workers = catalog.apps.flatMap { app in
       app.outboxDestinations.compactMap { destination in
         senders[destination].map {
-          DeliveryWorker(
-            destination: destination, app: app, sender: $0, pool: pool, clock: clock, logger: logger,
-            metrics: metrics)
+          DeliveryWorker(destination: destination, app: app, sender: $0, metrics: metrics, work: work)
         }
       }
     }

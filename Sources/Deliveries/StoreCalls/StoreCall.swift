@@ -4,6 +4,7 @@ import Foundation
 import Ledger
 import Postgres
 import Subscriptions
+import Work
 
 /// The end of a queued call; the values of the column `outcome`.
 package enum StoreCallOutcome: String, Sendable, CaseIterable {
@@ -23,6 +24,14 @@ package enum StoreCallOutcome: String, Sendable, CaseIterable {
   case repeated
   /// A server began to send it and did not learn the end: the App Store may have it.
   case unknown
+
+  /// Whether an operator may want to know.
+  var result: WorkOutcome.Result {
+    switch self {
+    case .sent, .noConsent, .noAnswer, .notNeeded, .repeated: .done
+    case .refused, .late, .unknown: .givenUp
+    }
+  }
 }
 
 /// A queued call that is due.
@@ -65,22 +74,20 @@ package struct StoreCall: Sendable {
 
 /// The statements of the queue.
 extension StoreCallRows {
-  /// Takes due calls and leases them: no other server takes them before the lease ends. Of several calls of one kind about
-  /// one transaction only the first is taken.
-  static func claimDue(at instant: Date, until end: Date, limit: Int) -> Query {
-    """
-    UPDATE store_calls SET next_attempt_at = \(end)
-    WHERE id IN (
-      SELECT id FROM store_calls AS call
-      WHERE settled_at IS NULL AND next_attempt_at <= \(instant)
-        AND NOT EXISTS (
+  /// The queue of calls.
+  static let table = WorkTable("store_calls", key: "id", isOpen: "settled_at IS NULL", deadline: "deadline")
+
+  /// Leases due calls. Of several calls of one kind about one transaction only the first is due.
+  static func claimDue(_ lease: WorkLease, limit: Int) -> Query {
+    table.claim(
+      lease,
+      where: """
+        NOT EXISTS (
           SELECT FROM store_calls earlier
-          WHERE earlier.original_transaction_id = call.original_transaction_id AND earlier.settled_at IS NULL
-            AND earlier.kind = call.kind AND earlier.transaction_id = call.transaction_id
-            AND earlier.id < call.id)
-      ORDER BY next_attempt_at LIMIT \(limit) FOR UPDATE SKIP LOCKED)
-    RETURNING \(unescaped: columns)
-    """
+          WHERE earlier.original_transaction_id = store_calls.original_transaction_id AND earlier.settled_at IS NULL
+            AND earlier.kind = store_calls.kind AND earlier.transaction_id = store_calls.transaction_id
+            AND earlier.id < store_calls.id)
+        """, limit: "\(limit)", returning: "\(unescaped: columns)")
   }
 
   /// The columns of ``StoreCall/init(_:)``.
@@ -111,29 +118,6 @@ extension StoreCallRows {
         WHERE device_id = \(customer.deviceID) AND user_id IS NULL
         UNION SELECT original_transaction_id FROM purchase_devices
         WHERE device_id = \(customer.deviceID) AND NOT is_barred)
-    """
-  }
-
-  /// Writes when to look at a call again that waits. One that was woken since this look began stays due.
-  static func pause(_ call: StoreCall, from instant: Date, until next: Date, because reason: String) -> Query
-  {
-    """
-    UPDATE store_calls SET last_error = \(reason),
-      next_attempt_at = CASE WHEN next_attempt_at <= \(instant) THEN next_attempt_at ELSE least(\(next), deadline) END
-    WHERE id = \(call.id) AND settled_at IS NULL
-    """
-  }
-
-  /// Writes when to make a call again that failed, and why.
-  /// - Parameter keepsBody: whether the App Store may have the body; otherwise the next attempt decides anew.
-  static func postpone(
-    _ call: StoreCall, until next: Date, because reason: String, keepsBody: Bool
-  ) -> Query {
-    """
-    UPDATE store_calls SET next_attempt_at = least(\(next), deadline), last_error = \(reason),
-      attempts = attempts + 1, body = CASE WHEN \(keepsBody) THEN body END,
-      preferred_by = CASE WHEN \(keepsBody) THEN preferred_by END
-    WHERE id = \(call.id) AND settled_at IS NULL
     """
   }
 

@@ -15,105 +15,84 @@ import Work
 /// A background job that makes the calls of the table `store_calls`: each until the App Store has taken or refused it, or
 /// its deadline has passed.
 ///
-/// A call is leased and not locked, so no transaction is open during a request. A server that dies between the App Store's
-/// answer and the commit makes the call once more, with the same body. So does one that learned no outcome; after a definite
-/// rejection the next attempt decides the body anew.
+/// A server that dies between the App Store's answer and the commit makes the call once more, with the same body. So does
+/// one that learned no outcome; after a definite rejection the next attempt decides the body anew.
 struct StoreCallQueue: Sendable {
-  let pool: PostgresPool
   let catalog: AppCatalog
   /// Waits longer than a request, because jobs can.
   let apis: [String: AppStoreServerAPI]
-  let clock: ServiceClock
-  let logger: Logger
   let metrics: DeliveryMetrics
+  let queue: WorkQueue<StoreCall>
 
   init(
-    pool: PostgresPool, catalog: AppCatalog, apis: [String: AppStoreServerAPI], clock: ServiceClock,
-    logger: Logger, metrics: DeliveryMetrics
+    catalog: AppCatalog, apis: [String: AppStoreServerAPI], metrics: DeliveryMetrics, _ context: WorkContext
   ) {
-    self.pool = pool
     self.catalog = catalog
     self.apis = apis
-    self.clock = clock
-    self.logger = logger
     self.metrics = metrics
+    queue = WorkQueue(
+      StoreCallRows.table, context, batch: 16, lease: 300,
+      kind: { $0.kind == .consumption ? .consumption : .accountToken }, key: \.id,
+      endsRun: isDatabaseUnavailable, read: StoreCall.init)
   }
 
-  private static let batch = 16
-  /// Outlives the longest call.
-  private static let lease: TimeInterval = 300
+  private var pool: PostgresPool { queue.context.pool }
+  private var clock: ServiceClock { queue.context.clock }
+  private var logger: Logger { queue.context.logger }
+
   /// The time between two looks at a call that waits for a consent, a policy or a key.
   private static let wait: TimeInterval = 300
   private static let backoff = Backoff(base: .seconds(5), maximum: .seconds(900), jitter: 0.5)
 
   /// Makes all due calls, every five seconds.
   var job: BackgroundJob {
-    BackgroundJob("calls to the App Store", every: .seconds(5)) { while try await run() == Self.batch {} }
+    BackgroundJob("calls to the App Store", every: .seconds(5)) {
+      _ = try await queue.runAll(StoreCallRows.claimDue, attempt: make)
+    }
   }
 
   /// Makes one batch of due calls.
   /// - Returns: the number of calls that were due.
   @discardableResult
-  func run() async throws -> Int {
-    let instant = clock.now()
-    let calls = try await pool.query(
-      StoreCallRows.claimDue(at: instant, until: instant + Self.lease, limit: Self.batch)
-    ).compactMap(StoreCall.init)
-    let outage = await withTaskGroup(of: (any Error)?.self) { group in
-      for call in calls { group.addTask { await makeAlone(call) } }
-      return await group.reduce(nil) { $0 ?? $1 }
-    }
-    if let outage { throw outage }
-    return calls.count
-  }
+  func run() async throws -> Int { try await queue.run(StoreCallRows.claimDue, attempt: make) }
 
-  /// Makes one call. If it fails, the others go on, and it waits or ends at its deadline.
-  /// - Returns: an error that concerns all calls.
-  private func makeAlone(_ call: StoreCall) async -> (any Error)? {
+  /// Makes one call. If it fails, it waits or ends at its deadline.
+  @Sendable private func make(_ call: StoreCall, _ lease: WorkLease) async throws -> WorkOutcome {
+    // The app may be configured again before the deadline.
+    guard let app = catalog[call.bundleID] else { return pause(call, lease, "the app is not configured") }
     do {
-      try await make(call)
-      return nil
-    } catch {
-      if isDatabaseUnavailable(error) || Task.isCancelled || error is CancellationError { return error }
+      return switch call.kind {
+      case .consumption: try await answer(call, lease, of: app)
+      case .accountToken: try await tellAccountToken(call, lease)
+      }
+    } catch  where !isDatabaseUnavailable(error) && !Task.isCancelled && !(error is CancellationError) {
       logger.error(
         "a queued call to the App Store failed",
         metadata: ["call": "\(call.id)", "kind": "\(call.kind.rawValue)", "error": "\(error)"])
-    }
-    do {
-      try await pause(call, "receiptd failed to make the call; the log has the error")
-      return nil
-    } catch {
-      return error
-    }
-  }
-
-  private func make(_ call: StoreCall) async throws {
-    // The app may be configured again before the deadline.
-    guard let app = catalog[call.bundleID] else { return try await pause(call, "the app is not configured") }
-    switch call.kind {
-    case .consumption: try await answer(call, of: app)
-    case .accountToken: try await tellAccountToken(call)
+      return pause(call, lease, "receiptd failed to make the call; the log has the error")
     }
   }
 
   /// Looks at a call again after a while, or settles it at its deadline.
-  func pause(_ call: StoreCall, _ reason: String) async throws {
+  private func pause(_ call: StoreCall, _ lease: WorkLease, _ reason: String) -> WorkOutcome {
     let instant = clock.now()
-    if instant >= call.deadline {
-      return try await settle(call, call.isUncertain ? .unknown : .late, reason)
-    }
-    _ = try await pool.query(
-      StoreCallRows.pause(call, from: instant, until: instant + Self.wait, because: reason))
+    if instant >= call.deadline { return settle(call, call.isUncertain ? .unknown : .late, reason) }
+    return WorkOutcome(
+      .waits,
+      [
+        StoreCallRows.table.retry(
+          call.id, of: lease, at: instant + Self.wait, because: reason, isAttempt: false)
+      ])
   }
 
-  /// Sends a call, and writes down the outcome.
+  /// Sends a call.
   /// - Parameter answer: the answer about a refund that the call sends.
-  func send(
-    _ call: StoreCall, answer: SentRefundAnswer? = nil,
+  private func send(
+    _ call: StoreCall, _ lease: WorkLease, answer: SentRefundAnswer? = nil,
     _ request: @Sendable (AppStoreServerAPI) async throws(AppStoreServerError) -> Void
-  ) async throws {
+  ) async -> WorkOutcome {
     guard let api = apis[call.bundleID] else {
-      return try await pause(call, "no App Store Connect key is configured for the app")
+      return pause(call, lease, "no App Store Connect key is configured for the app")
     }
     do throws(AppStoreServerError) {
       try await request(api)
@@ -124,22 +103,27 @@ struct StoreCallQueue: Sendable {
           "the App Store refused a queued call",
           metadata: ["call": "\(call.id)", "kind": "\(call.kind.rawValue)", "reason": "\(reason)"])
         // The App Store may have the answer from an earlier attempt.
-        return try await settle(call, call.isUncertain ? .unknown : .refused, reason, answer: answer)
+        return settle(call, call.isUncertain ? .unknown : .refused, reason, answer: answer)
       }
-      metrics.queuedStoreCall(call, "failed")
       let next = clock.now() + Self.backoff.seconds(afterFailures: call.attempts + 1)
+      // The next attempt repeats a body that the App Store may have. Otherwise it decides anew.
       let keepsBody = call.isUncertain || error.mayBeCarriedOut
-      _ = try await pool.query(
-        StoreCallRows.postpone(call, until: next, because: reason, keepsBody: keepsBody))
-      return
+      return WorkOutcome(
+        .retry,
+        [
+          StoreCallRows.table.retry(
+            call.id, of: lease, at: next, because: reason, isAttempt: true,
+            setting: keepsBody ? "" : ", body = NULL, preferred_by = NULL")
+        ]
+      ) { metrics.queuedStoreCall(call, "failed") }
     }
-    try await settle(call, .sent, nil, answer: answer)
+    return settle(call, .sent, nil, answer: answer)
   }
 
   /// Ends a call, and records the end of a refund request for support.
-  func settle(
+  private func settle(
     _ call: StoreCall, _ outcome: StoreCallOutcome, _ reason: String?, answer: SentRefundAnswer? = nil
-  ) async throws {
+  ) -> WorkOutcome {
     let instant = clock.now()
     var end = StoreCallRows.settle(call, outcome, because: reason, at: instant)
     if call.kind == .consumption {
@@ -147,32 +131,29 @@ struct StoreCallQueue: Sendable {
     }
     var queries = [end]
     if outcome == .sent { queries.append(StoreCallRows.settleRepetitions(of: call, at: instant)) }
-    // In a task of its own, which a stop of the service does not cancel: otherwise the call would be made again.
-    let (pool, statements) = (pool, queries)
-    _ = try await Task { try await pool.transaction(pipeline: statements) }.value
-    metrics.queuedStoreCall(call, outcome.rawValue)
+    return WorkOutcome(outcome.result, queries) { metrics.queuedStoreCall(call, outcome.rawValue) }
   }
 }
 
 extension StoreCallQueue {
   /// Answers a question about a refund, or writes down why not.
-  func answer(_ call: StoreCall, of app: App) async throws {
+  func answer(_ call: StoreCall, _ lease: WorkLease, of app: App) async throws -> WorkOutcome {
     guard let answer = try await pool.withConnection({ try await RefundAnswer(to: call, of: app, $0) })
     else {
-      return try await settle(call, .notNeeded, "the transaction is not stored")
+      return settle(call, .notNeeded, "the transaction is not stored")
     }
     switch answer.decision(at: clock.now()) {
-    case .wait(let reason): try await pause(call, call.isUncertain ? StoreCallRows.underWay : reason)
+    case .wait(let reason): return pause(call, lease, call.isUncertain ? StoreCallRows.underWay : reason)
     case .settle(let outcome, let reason):
       // An earlier attempt had begun, so the App Store may have the answer.
-      try await settle(call, call.isUncertain ? .unknown : outcome, reason)
+      return settle(call, call.isUncertain ? .unknown : outcome, reason)
     case .send(let decided):
       // An erasure or another server may have ended the call.
       guard let (request, preferredBy) = try await recorded(decided, answer.preference?.by, for: call) else {
-        return
+        return WorkOutcome(.done, [])
       }
       let sent = SentRefundAnswer(sentence: answer.sentence(of: request), preferredBy: preferredBy)
-      try await send(call, answer: sent) { api throws(AppStoreServerError) in
+      return await send(call, lease, answer: sent) { api throws(AppStoreServerError) in
         try await api.sendConsumption(of: call.transactionID, request, in: call.environment)
       }
     }
@@ -197,7 +178,7 @@ extension StoreCallQueue {
   }
 
   /// The record of the end of a refund request in `support_actions`.
-  func refundRecord(
+  private func refundRecord(
     _ call: StoreCall, _ outcome: StoreCallOutcome, _ reason: String?, _ answer: SentRefundAnswer?,
     at instant: Date
   ) -> Query {
@@ -233,12 +214,12 @@ extension StoreCallQueue {
   ///
   /// The ledger takes a token that it has not seen as the App Store's decision about the owner. So this writes the token to
   /// the purchase's row first: a renewal that carries it later does not move a purchase that support has transferred.
-  func tellAccountToken(_ call: StoreCall) async throws {
+  private func tellAccountToken(_ call: StoreCall, _ lease: WorkLease) async throws -> WorkOutcome {
     guard let user = call.userID, try await reserve(user, for: call) else {
-      return try await settle(call, .notNeeded, "the purchase has another owner, or names a user")
+      return settle(call, .notNeeded, "the purchase has another owner, or names a user")
     }
-    if clock.now() >= call.deadline { return try await settle(call, .late, "the App Store did not take it") }
-    try await send(call) { api throws(AppStoreServerError) in
+    if clock.now() >= call.deadline { return settle(call, .late, "the App Store did not take it") }
+    return await send(call, lease) { api throws(AppStoreServerError) in
       try await api.setAppAccountToken(
         originalTransactionID: call.originalTransactionID,
         UpdateAppAccountTokenRequest(appAccountToken: user),

@@ -29,6 +29,8 @@ struct DatabaseGauges: Sendable {
     let waitingNotifications: Meter
     let outboxRows: MetricFamily<Meter, String, String, String>
     let outboxAge: MetricFamily<Meter, String, String>
+    let workRows: MetricFamily<Meter, String, String, String>
+    let workAge: MetricFamily<Meter, String, String>
     let clientWrites: MetricFamily<Meter, String, ClientWrites>
     let trialsEnded: MetricFamily<Meter, String>
     let trialsConverted: MetricFamily<Meter, String>
@@ -50,6 +52,10 @@ struct DatabaseGauges: Sendable {
       outboxAge = registry.gauges(
         "receiptd_outbox_oldest_seconds", "Age of the oldest undelivered change, in seconds.", "destination",
         "app")
+      workRows = registry.gauges(
+        "receiptd_work_rows", "Rows of all queues, by kind, app and state.", "kind", "app", "state")
+      workAge = registry.gauges(
+        "receiptd_work_oldest_seconds", "Age of the oldest row that waits, in seconds.", "kind", "app")
       clientWrites = registry.gauges(
         "receiptd_client_writes_recently",
         "Writes of clients to the premium columns of the app's own tables within the last 30 days.", "table",
@@ -76,14 +82,14 @@ struct DatabaseGauges: Sendable {
     do {
       let answers = try await pool.withConnection { connection in
         try await connection.pipeline([
-          GaugeRows.oldestDue(in: apps, at: instant), GaugeRows.waitingNotifications, GaugeRows.outbox,
-          GaugeRows.deadLetters,
+          GaugeRows.oldestDue(in: apps, at: instant), GaugeRows.waitingNotifications, GaugeRows.deliveries,
+          GaugeRows.otherWork,
         ])
       }
       let due = try answers[0].first?.decode("next_change_at", as: Date.self)
       meters.sweepLag.set(due.map { max(0, instant.timeIntervalSince($0)) } ?? 0)
       meters.waitingNotifications.set(try answers[1][0].decode("rows", as: Int.self))
-      try show(answers[2].map(GaugeRows.Waiting.init), answers[3].map(GaugeRows.Dead.init), at: instant)
+      try show(answers[2].map(GaugeRows.Work.init), answers[3].map(GaugeRows.Work.init), at: instant)
       meters.isUp.set(1)
       meters.readAt.set(instant.timeIntervalSince1970)
     } catch {
@@ -113,29 +119,33 @@ struct DatabaseGauges: Sendable {
     }
   }
 
-  private func show(_ waiting: [GaugeRows.Waiting], _ dead: [GaugeRows.Dead], at instant: Date) {
-    struct Key: Hashable {
-      var destination: String
-      var app: String
-      var state = ""
+  private func show(_ deliveries: [GaugeRows.Work], _ others: [GaugeRows.Work], at instant: Date) {
+    typealias Place = GaugeRows.Work.Place
+    // A place without rows gets zeros, so that its last value does not stay.
+    var rows: [Place: [String: Int]] = [:]
+    var oldest: [Place: Date] = [:]
+    let destinations =
+      destinations.map { Place(kind: $0.kind.rawValue, app: $0.bundleID) }
+      + [Place(kind: ProfileRetryRows.destination, app: "")]
+    for place in destinations { rows[place] = ["waiting": 0, "dead": 0] }
+    for kind in [WorkKind.consumption, .accountToken, .renewalExtension, .oldProof] {
+      for app in apps { rows[Place(kind: kind.rawValue, app: app)] = ["waiting": 0] }
     }
-    var rows: [Key: Int] = [:]
-    var ages: [Key: TimeInterval] = [:]
-    // A destination without rows gets zeros, so that its last value does not stay.
-    let known = destinations.map { Key(destination: $0.kind.rawValue, app: $0.bundleID) }
-    for key in known + [Key(destination: ProfileRetryRows.destination, app: "")] {
-      ages[key] = 0
-      for state in ["waiting", "dead"] {
-        rows[Key(destination: key.destination, app: key.app, state: state)] = 0
+    rows[Place(kind: WorkKind.clientClaim.rawValue, app: "")] = ["waiting": 0]
+    for work in deliveries + others {
+      rows[work.place, default: [:]][work.state] = work.rows
+      if work.state == "waiting" { oldest[work.place] = work.oldest }
+    }
+    let ofOutbox = Set(destinations + deliveries.map(\.place))
+    for (place, counts) in rows {
+      let age = oldest[place].map { max(0, instant.timeIntervalSince($0)) } ?? 0
+      meters.workAge[place.kind, place.app].set(age)
+      if ofOutbox.contains(place) { meters.outboxAge[place.kind, place.app].set(age) }
+      for (state, count) in counts {
+        meters.workRows[place.kind, place.app, state].set(count)
+        if ofOutbox.contains(place) { meters.outboxRows[place.kind, place.app, state].set(count) }
       }
     }
-    for row in waiting {
-      rows[Key(destination: row.destination, app: row.app, state: "waiting")] = row.rows
-      ages[Key(destination: row.destination, app: row.app)] = max(0, instant.timeIntervalSince(row.oldest))
-    }
-    for row in dead { rows[Key(destination: row.destination, app: row.app, state: "dead")] = row.rows }
-    for (key, count) in rows { meters.outboxRows[key.destination, key.app, key.state].set(count) }
-    for (key, age) in ages { meters.outboxAge[key.destination, key.app].set(age) }
   }
 }
 
@@ -146,31 +156,25 @@ enum GaugeRows {
   /// Rows beyond this number are not counted.
   private static let limit = 10_000
 
-  /// The rows of one destination and app that wait for delivery.
-  struct Waiting {
-    var destination: String
-    var app: String
+  /// The rows of one kind of work and app in one state.
+  struct Work {
+    struct Place: Hashable {
+      var kind: String
+      /// Empty for work that is of no single app.
+      var app: String
+    }
+
+    var place: Place
+    /// `waiting`, or `dead` for a delivery that was given up.
+    var state: String
     var rows: Int
     var oldest: Date
 
     init(_ row: Row) throws {
-      destination = try row.decode("destination")
-      app = try row.decode("app")
+      place = Place(kind: try row.decode("kind"), app: try row.decode("app"))
+      state = try row.decode("state")
       rows = try row.decode("rows")
       oldest = try row.decode("oldest")
-    }
-  }
-
-  /// The rows of one destination and app whose delivery was given up.
-  struct Dead {
-    var destination: String
-    var app: String
-    var rows: Int
-
-    init(_ row: Row) throws {
-      destination = try row.decode("destination")
-      app = try row.decode("app")
-      rows = try row.decode("rows")
     }
   }
 
@@ -203,23 +207,33 @@ enum GaugeRows {
     """
   }
 
-  /// The rows that wait for delivery, by destination and app.
-  static var outbox: Query {
-    """
-    SELECT destination, coalesce(bundle_id, '') AS app, count(*) AS rows, min(created_at) AS oldest FROM (
-      SELECT destination, bundle_id, created_at FROM outbox
-      WHERE done_at IS NULL AND dead_at IS NULL ORDER BY created_at LIMIT \(limit)) AS waiting
-    GROUP BY 1, 2
-    """
+  /// The rows of the outbox that wait, and those that were given up.
+  static var deliveries: Query {
+    func open(_ state: Query, _ condition: Query) -> Query {
+      counted(
+        """
+        SELECT destination AS kind, bundle_id, \(state) AS state, created_at AS since FROM outbox
+        WHERE done_at IS NULL AND \(condition) ORDER BY created_at
+        """)
+    }
+    return .union(all: [open("'waiting'", "dead_at IS NULL"), open("'dead'", "dead_at IS NOT NULL")])
   }
 
-  /// The rows whose delivery was given up, by destination and app.
-  static var deadLetters: Query {
+  /// The rows of each other queue.
+  static var otherWork: Query {
+    .union(
+      all: ["store_calls", "renewal_extensions", "client_writes", "subscriptions"].map { queue in
+        counted(
+          """
+          SELECT kind, bundle_id, 'waiting' AS state, since FROM support_work WHERE queue = '\(unescaped: queue)'
+          """)
+      })
+  }
+
+  private static func counted(_ rows: Query) -> Query {
     """
-    SELECT destination, coalesce(bundle_id, '') AS app, count(*) AS rows FROM (
-      SELECT destination, bundle_id FROM outbox
-      WHERE done_at IS NULL AND dead_at IS NOT NULL ORDER BY created_at LIMIT \(limit)) AS dead
-    GROUP BY 1, 2
+    SELECT kind, coalesce(bundle_id, '') AS app, state, count(*) AS rows, min(since) AS oldest
+    FROM (\(rows) LIMIT \(limit)) AS open GROUP BY 1, 2, 3
     """
   }
 

@@ -11,6 +11,7 @@ import PrometheusText
 import Proofs
 import Support
 import Synchronization
+import Work
 
 /// The metrics of receiptd, each declared where it is counted.
 ///
@@ -32,6 +33,7 @@ package final class ServiceMetrics: Sendable {
   let store: StoreMetrics
   let jobs: JobMetrics
   let deliveries: DeliveryMetrics
+  let work: WorkMetrics
   private let rootsValidUntil: Meter
   private let lostLogLines: Counter
 
@@ -55,6 +57,7 @@ package final class ServiceMetrics: Sendable {
     store = StoreMetrics(registry)
     jobs = JobMetrics(registry)
     deliveries = DeliveryMetrics(registry)
+    work = WorkMetrics(registry)
     rootsValidUntil = registry.gauge(
       "receiptd_roots_valid_until_seconds",
       "End of the validity of the first trusted root to expire, in seconds since 1970.")

@@ -120,31 +120,29 @@ package final class Service: Sendable {
       verifier: verifier, ledger: ledger, catalog: catalog, traffic: traffic, clock: clock, logger: logger,
       metrics: metrics.ledger)
     let signedPurchases = SignedPurchases(verifier: verifier, logger: logger)
+    let work = WorkContext(pool: pool, clock: clock, logger: logger, metrics: metrics.work)
     support = SupportDesk(
-      catalog: catalog, pool: pool, customerTransactions: sharedResources.customerTransactions,
+      catalog: catalog, customerTransactions: sharedResources.customerTransactions,
       ledger: ledger,
       // A person waits for the response, and needs current data.
       apis: apis.mapValues { $0.with(timeout: .seconds(15), maximumAge: .zero) }, patientAPIs: patientAPIs,
-      signed: signedPurchases, clock: clock, logger: logger)
+      signed: signedPurchases, work)
     let statusWriter = CustomerStatusWriter(catalog: catalog, clock: clock, logger: logger)
     customers = CustomerRoom(
-      catalog: catalog, pool: pool, transactions: sharedResources.customerTransactions,
+      catalog: catalog, transactions: sharedResources.customerTransactions,
       charges: sharedResources.dayCharges, statusWriter: statusWriter, signer: signer,
       keysAreFiles: settings.entitlementKeys != nil, verifier: verifier,
-      profileWriteFailures: metrics.ledger.profileWriteFailures, traffic: traffic, clock: clock,
-      logger: logger)
+      profileWriteFailures: metrics.ledger.profileWriteFailures, traffic: traffic, work)
     proofs = ProofRoom(
       verifier: verifier, catalog: catalog, apis: apis, patientAPIs: patientAPIs,
       authenticator: authenticator, deviceAuthenticator: customers.deviceAuthenticator,
-      ledger: ledger, pool: pool, grandfathering: customers.grandfathering, signer: signer, traffic: traffic,
-      clock: clock, logger: logger,
-      outcomes: metrics.outcomes, metrics: metrics.ledger)
+      ledger: ledger, grandfathering: customers.grandfathering, signer: signer, traffic: traffic,
+      outcomes: metrics.outcomes, metrics: metrics.ledger, work)
     deliveries = try DeliveryRoom(
-      catalog: catalog, pool: pool, ledger: ledger, apis: patientAPIs, authenticator: authenticator,
+      catalog: catalog, ledger: ledger, apis: patientAPIs, authenticator: authenticator,
       deviceAuthenticator: customers.deviceAuthenticator, transactions: sharedResources.customerTransactions,
-      traffic: traffic, environment: settings.environment, clock: clock,
-      clockCorrection: sharedResources.clockCorrection, logger: logger,
-      destinationLogger: uses.contains(.deliveries) ? logger : .silent, metrics: metrics.deliveries)
+      traffic: traffic, environment: settings.environment, clockCorrection: sharedResources.clockCorrection,
+      destinationLogger: uses.contains(.deliveries) ? logger : .silent, metrics: metrics.deliveries, work)
     numbers = NumberRoom(
       catalog: catalog, pool: pool, authenticator: authenticator, charges: sharedResources.dayCharges,
       traffic: traffic, clock: clock, metrics: metrics.events)
@@ -152,8 +150,8 @@ package final class Service: Sendable {
       pool: pool, catalog: catalog, retention: settings.retention, clock: clock, logger: logger)
     readiness = Readiness(sharedResources: sharedResources)
     adoption = AdoptionRoom(
-      catalog: catalog, appsWithKey: Set(apis.keys), proofs: proofs, ledger: ledger, pool: pool,
-      logKey: sharedResources.logKey, clock: clock, logger: logger)
+      catalog: catalog, appsWithKey: Set(apis.keys), proofs: proofs, ledger: ledger,
+      logKey: sharedResources.logKey, work)
     configuredApps = ConfiguredApps(
       catalog: catalog, clientWriteModes: adoption.modes, pool: pool, clock: clock, logger: logger)
     sweep = ExpirySweep(

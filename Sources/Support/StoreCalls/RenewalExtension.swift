@@ -5,6 +5,7 @@ import Foundation
 import JSON
 import Postgres
 import Text
+import Work
 
 /// A row of `renewal_extensions`: an extension of all active subscribers of a product, or of one subscription.
 package struct RenewalExtension: Encodable, Sendable, CustomStringConvertible {
@@ -142,7 +143,16 @@ package struct RenewalExtension: Encodable, Sendable, CustomStringConvertible {
 
 /// Statements on the table `renewal_extensions`.
 enum RenewalExtensionRows {
-  private static let columns: StaticString = """
+  /// The queue of requests for all subscribers of a product, which the job follows.
+  static let ofAll = WorkTable(
+    "renewal_extensions", key: "request_identifier",
+    isOpen: "completed_at IS NULL AND original_transaction_id IS NULL")
+  /// The requests for one subscription. Each is leased by the command that carries it out.
+  static let ofOne = WorkTable(
+    "renewal_extensions", key: "request_identifier",
+    isOpen: "completed_at IS NULL AND original_transaction_id IS NOT NULL")
+
+  static let columns: Query = """
     request_identifier, bundle_id, environment, original_transaction_id, product_id, storefronts, days, reason_code,
     requested_at, accepted_at, attempts, completed_at, expires_before, effective_at, succeeded, failed, last_error,
     next_attempt_at, by
@@ -169,16 +179,6 @@ enum RenewalExtensionRows {
     """
   }
 
-  /// Leases a request for one subscription; no row while another process carries it out.
-  static func lease(_ identifier: UUID, at instant: Date, until end: Date) -> Query {
-    """
-    UPDATE renewal_extensions SET next_attempt_at = \(end)
-    WHERE request_identifier = \(identifier) AND completed_at IS NULL
-      AND (next_attempt_at IS NULL OR next_attempt_at <= \(instant))
-    RETURNING \(unescaped: columns)
-    """
-  }
-
   /// Writes the expiry before a request for one subscription is sent, and extends its lease; no row if another process took it.
   static func begin(_ asked: RenewalExtension, expiresAt expiry: Date, until end: Date?) -> Query {
     """
@@ -199,7 +199,7 @@ enum RenewalExtensionRows {
   /// The latest request for one subscription that the App Store carried out.
   static func done(_ originalTransactionID: String, since start: Date) -> Query {
     """
-    SELECT \(unescaped: columns) FROM renewal_extensions
+    SELECT \(columns) FROM renewal_extensions
     WHERE original_transaction_id = \(originalTransactionID) AND accepted_at >= \(start)
     ORDER BY accepted_at DESC LIMIT 1
     """
@@ -208,7 +208,7 @@ enum RenewalExtensionRows {
   /// The latest other request for all subscribers of the same product.
   static func latest(otherThan asked: RenewalExtension) -> Query {
     """
-    SELECT \(unescaped: columns) FROM renewal_extensions
+    SELECT \(columns) FROM renewal_extensions
     WHERE original_transaction_id IS NULL AND product_id = \(asked.productID) AND bundle_id = \(asked.bundleID)
       AND environment = \(asked.environment) AND request_identifier <> \(asked.id)
     ORDER BY requested_at DESC LIMIT 1
@@ -230,22 +230,7 @@ enum RenewalExtensionRows {
   }
 
   static func select(_ identifier: UUID) -> Query {
-    "SELECT \(unescaped: columns) FROM renewal_extensions WHERE request_identifier = \(identifier)"
-  }
-
-  /// Takes due requests and leases them: no other server takes them before the lease ends.
-  /// - Parameter identifier: the only one, due or not; `nil` for all that are due.
-  static func claim(_ identifier: UUID? = nil, at instant: Date, until end: Date) -> Query {
-    """
-    UPDATE renewal_extensions SET next_attempt_at = \(end)
-    WHERE request_identifier IN (
-      SELECT request_identifier FROM renewal_extensions
-      WHERE completed_at IS NULL AND original_transaction_id IS NULL
-        AND (request_identifier = \(identifier)::uuid
-          OR \(identifier)::uuid IS NULL AND next_attempt_at <= \(instant))
-      ORDER BY next_attempt_at LIMIT 8 FOR UPDATE SKIP LOCKED)
-    RETURNING \(unescaped: columns)
-    """
+    "SELECT \(columns) FROM renewal_extensions WHERE request_identifier = \(identifier)"
   }
 
   static func accept(_ identifier: UUID, at instant: Date) -> Query {
@@ -255,13 +240,11 @@ enum RenewalExtensionRows {
     """
   }
 
-  /// Writes when to try again; no row of a request for one subscription if another process took it.
-  static func postpone(_ asked: RenewalExtension, until next: Date?, because reason: String?) -> Query {
+  /// Writes when a request for one subscription may be sent again; no row if another process took it.
+  static func postpone(_ asked: RenewalExtension, until next: Date, because reason: String) -> Query {
     """
-    UPDATE renewal_extensions SET next_attempt_at = \(next)::timestamptz, attempts = attempts + 1,
-      last_error = \(reason)::text
-    WHERE request_identifier = \(asked.id) AND completed_at IS NULL
-      AND (original_transaction_id IS NULL OR next_attempt_at = \(asked.heldUntil)::timestamptz)
+    \(ofOne.retry(asked.id, of: nil, at: next, because: reason, isAttempt: true))
+      AND next_attempt_at = \(asked.heldUntil)::timestamptz
     """
   }
 

@@ -6,6 +6,7 @@ import Foundation
 import Logging
 import Platform
 import Postgres
+import Requests
 import Subscriptions
 import Text
 import Work
@@ -130,14 +131,21 @@ extension RenewalExtensions {
     try await connection.query(RenewalExtensionRows.latest(otherThan: asked)).first.map(RenewalExtension.init)
   }
 
+  /// Two processes may ask about one request at a time: the App Store takes a repeated one as the same.
+  private var queue: WorkQueue<RenewalExtension> {
+    WorkQueue(
+      RenewalExtensionRows.ofAll, desk.work, batch: 8, lease: Self.lease, kind: { _ in .renewalExtension },
+      key: \.id, endsRun: isDatabaseUnavailable, read: RenewalExtension.init)
+  }
+
   /// A request, after the App Store was asked for its state.
   /// - Throws: ``SupportRefusal`` for an unknown one; errors of the database.
   package func refreshed(_ identifier: UUID) async throws -> RenewalExtension {
-    let instant = clock.now()
-    for row in try await pool.query(
-      RenewalExtensionRows.claim(identifier, at: instant, until: instant + Self.lease))
-    {
-      try await advance(RenewalExtension(row))
+    let lease = WorkLease(at: clock.now(), for: Self.lease)
+    let claim = RenewalExtensionRows.ofAll.claim(
+      identifier, lease, or: "true", returning: RenewalExtensionRows.columns)
+    for asked in try await pool.query(claim).map(RenewalExtension.init) {
+      try await queue.settle(asked, advance(asked, lease))
     }
     guard let row = try await pool.query(RenewalExtensionRows.select(identifier)).first else {
       throw SupportRefusal.notFound("There is no extension \(identifier.uuidString.lowercased()).")
@@ -152,14 +160,13 @@ extension RenewalExtensions {
 
   /// Asks the App Store about each request that is due.
   func run() async throws {
-    let instant = clock.now()
-    for row in try await pool.query(RenewalExtensionRows.claim(at: instant, until: instant + Self.lease)) {
-      try await advance(RenewalExtension(row))
-    }
+    try await queue.runAll(
+      { RenewalExtensionRows.ofAll.claim($0, limit: "\($1)", returning: RenewalExtensionRows.columns) },
+      attempt: advance)
   }
 
   /// Sends a request that the App Store has not taken yet, and reads its state.
-  private func advance(_ asked: RenewalExtension) async throws {
+  @Sendable private func advance(_ asked: RenewalExtension, _ lease: WorkLease) async throws -> WorkOutcome {
     var asked = asked
     do {
       let api = try api(of: asked.bundleID)
@@ -175,42 +182,48 @@ extension RenewalExtensions {
       }
       let status = try await api.extensionStatus(
         productID: asked.productID, requestIdentifier: asked.requestIdentifier, in: asked.storeEnvironment)
-      guard status.complete == true else { return try await postpone(asked, nil) }
+      guard status.complete == true else { return postpone(asked, lease, nil) }
       asked.succeeded = status.succeededCount ?? 0
       asked.failed = status.failedCount ?? 0
       asked.error = nil
-      try await complete(asked, at: status.completeDate ?? clock.now())
+      return complete(asked, .done, at: status.completeDate ?? clock.now())
     } catch let error as AppStoreServerError {
       // The App Store may learn of its own request a little later.
       guard error.isRefusal, error.code != .statusRequestNotFound else {
-        return try await postpone(asked, error.reason)
+        return postpone(asked, lease, error.reason)
       }
       asked.error = error.sentence
-      try await complete(asked, at: clock.now())
+      return complete(asked, .givenUp, at: clock.now())
     }
   }
 
-  private func complete(_ ended: RenewalExtension, at instant: Date) async throws {
-    _ = try await pool.query(RenewalExtensionRows.complete(ended, at: instant))
-    desk.logger.notice(
-      "an extension of renewal dates has ended",
-      metadata: [
-        "extension": "\(ended.requestIdentifier)", "product": "\(ended.productID)",
-        "succeeded": "\(ended.succeeded ?? 0)", "failed": "\(ended.failed ?? 0)",
-        "reason": "\(ended.error ?? "none")",
-      ])
+  private func complete(
+    _ ended: RenewalExtension, _ result: WorkOutcome.Result, at instant: Date
+  ) -> WorkOutcome {
+    WorkOutcome(result, [RenewalExtensionRows.complete(ended, at: instant)]) {
+      desk.logger.notice(
+        "an extension of renewal dates has ended",
+        metadata: [
+          "extension": "\(ended.requestIdentifier)", "product": "\(ended.productID)",
+          "succeeded": "\(ended.succeeded ?? 0)", "failed": "\(ended.failed ?? 0)",
+          "reason": "\(ended.error ?? "none")",
+        ])
+    }
   }
 
-  private func postpone(_ asked: RenewalExtension, _ reason: String?) async throws {
+  private func postpone(_ asked: RenewalExtension, _ lease: WorkLease, _ reason: String?) -> WorkOutcome {
     let instant = clock.now()
     if instant.timeIntervalSince(asked.requestedAt) > Self.maximumAge {
       var ended = asked
       ended.error = "no end within 30 days: \(reason ?? "the App Store works on it")"
-      return try await complete(ended, at: instant)
+      return complete(ended, .givenUp, at: instant)
     }
     let next = instant + Self.backoff.seconds(afterFailures: asked.attempts + 1)
-    _ = try await pool.query(
-      RenewalExtensionRows.postpone(asked, until: next, because: reason))
+    return WorkOutcome(
+      reason == nil ? .waits : .retry,
+      [
+        RenewalExtensionRows.ofAll.retry(asked.id, of: lease, at: next, because: reason, isAttempt: true)
+      ])
   }
 
   private func seller(of productID: String, bundleID: String?) throws(SupportRefusal) -> App {

@@ -52,9 +52,9 @@ extension RenewalExtensions {
   /// Leases a request that has not ended.
   /// - Throws: ``SupportRefusal`` while another process holds it, and for a minute after an attempt without an answer.
   func hold(_ identifier: UUID, of originalTransactionID: String) async throws -> RenewalExtension {
-    let instant = clock.now()
+    let lease = WorkLease(at: clock.now(), for: Self.commandLease)
     let rows = try await pool.query(
-      RenewalExtensionRows.lease(identifier, at: instant, until: instant + Self.commandLease))
+      RenewalExtensionRows.ofOne.claim(identifier, lease, returning: RenewalExtensionRows.columns))
     guard let row = rows.first else { throw Self.isUnderWay(originalTransactionID) }
     return try RenewalExtension(row)
   }

@@ -5,6 +5,7 @@ import HTTPTypes
 import Postgres
 import Subscriptions
 import Testing
+import Work
 
 @testable import Adoption
 @testable import Customers
@@ -78,7 +79,7 @@ import Testing
       try await live.writesPremium(live[9], bought.originalTransactionID)
       live.harness.clock.advance(seconds: 5)
       let taken = try await live.harness.pool.query(
-        ClientWriteRows.claimDue(at: live.harness.clock.now, lease: 60, limit: 3_000))
+        ClientWriteRows.claimDue(WorkLease(at: live.harness.clock.now, for: 60), limit: 3_000))
       let ids = try taken.map { try $0.decode("original_transaction_id", as: String.self) }
       #expect(ids.contains(bought.originalTransactionID))
       #expect((2_001...3_000).contains(ids.count))

@@ -160,7 +160,7 @@ import Testing
           "subscriptions", "transactions", "renewals", "notifications", "profiles", "user_preferences",
           "trials", "devices", "grants", "support_actions", "outbox", "outbox_destinations",
           "lifecycle_events", "schema_migrations", "people", "store_calls", "renewal_extensions", "consents",
-          "purchase_devices", "configured_apps", "support_outbox", "support_customers",
+          "purchase_devices", "configured_apps", "support_outbox", "support_work", "support_customers",
           "support_subscriptions", "support_timeline", "support_transactions", "kpi_daily", "events",
           "event_bytes_daily", "customer_event_bytes", "kpi_days",
           "kpi_daily_figures", "kpi_daily_money", "kpi_daily_cohorts", "kpi_daily_trials", "kpi_daily_value",

@@ -178,8 +178,9 @@ import Work
       let id = bought.originalTransactionID
       _ = try await harness.validate(["signedTransaction": bought.signedTransaction])
       let now = harness.clock.now
+      let lease = WorkLease(at: now, for: OldProofRows.lease)
       func claimed() async throws -> OldProofRows.Due {
-        let rows = try await harness.pool.query(OldProofRows.claim(id, at: now, lease: 600))
+        let rows = try await harness.pool.query(OldProofRows.claim(id, lease))
         return try OldProofRows.Due(#require(rows.first))
       }
       let due = try await claimed()
@@ -194,7 +195,7 @@ import Work
       let told = [(originalTransactionID: id, fact: record.fact)]
       for late in [
         OldProofRows.markAsked(due, at: now), OldProofRows.markUnknown(due, at: now),
-        OldProofRows.release(due, at: now + 1), OldProofRows.markTold(told, at: now),
+        OldProofRows.table.giveBack(id, of: lease), OldProofRows.markTold(told, at: now),
       ] {
         #expect(try await harness.pool.query(late).affected == 0)
       }
@@ -238,7 +239,7 @@ import Work
           "SELECT FROM subscriptions WHERE original_transaction_id = \(id) FOR UPDATE")
         let error = await #expect(throws: PostgresError.self) {
           try await harness.pool.query(
-            OldProofRows.claim(id, at: now, lease: 600), lockTimeout: LockTimeout.shared)
+            OldProofRows.claim(id, WorkLease(at: now, for: 600)), lockTimeout: LockTimeout.shared)
         }
         #expect(error?.isLockNotGranted == true)
       }
@@ -306,7 +307,7 @@ import Work
         lookup: StoreLookup(
           apis: own.lookup.apis.merging([TestApps.climbing: wrong]) { _, new in new },
           verifier: own.lookup.verifier, logger: own.logger),
-        ledger: own.ledger, pool: own.pool, catalog: own.catalog, clock: own.clock, logger: own.logger)
+        ledger: own.ledger, catalog: own.catalog, work: own.work)
       await #expect(throws: AppStoreServerError.self) { try await mixed.run() }
       #expect(try await OldProof.mark(first.originalTransactionID, harness).isDue)
       #expect(try await OldProof.mark(second.originalTransactionID, harness).isAsked)

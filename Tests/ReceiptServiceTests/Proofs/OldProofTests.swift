@@ -82,7 +82,7 @@ enum OldProof {
     let oldProofs = OldProofs(
       lookup: StoreLookup(
         apis: [TestApps.climbing: api], verifier: own.lookup.verifier, logger: own.logger),
-      ledger: own.ledger, pool: own.pool, catalog: own.catalog, clock: own.clock, logger: own.logger)
+      ledger: own.ledger, catalog: own.catalog, work: own.work)
     return (oldProofs, api)
   }
 

@@ -70,6 +70,7 @@ import Testing
           ("support_timeline", "device_id = '\(phone)' ORDER BY at"),
           ("support_timeline", "original_transaction_id = '\(purchase)' ORDER BY at"),
           ("support_timeline", "transaction_id = '\(transaction)' ORDER BY at"),
+          ("support_work", "customer = '\(user)'"), ("support_work", "queue <> 'outbox'"),
         ]
         for (view, condition) in filters {
           let scans = try await sequentialScans("SELECT * FROM \(view) WHERE \(condition)", pool)

@@ -3,6 +3,7 @@ import Foundation
 import Postgres
 import Subscriptions
 import Testing
+import Work
 
 @testable import Customers
 @testable import Deliveries
@@ -89,7 +90,7 @@ import Testing
       let (dead, instant) = (UUID(), harness.clock.now)
       let claimed = try await harness.pool.query(
         DeliveryRows.claim(
-          destination, erasuresOnly: false, by: dead, limit: 200, at: instant, until: instant + 90))
+          destination, erasuresOnly: false, WorkLease(by: dead, at: instant, for: 90), limit: 200))
       #expect(claimed.count == 2)
       try await harness.note(devices: ["device-1"])
       try await harness.service.deliveries.outbox.run()
@@ -124,7 +125,7 @@ import Testing
       let instant = harness.clock.now
       let claimed = try await harness.pool.query(
         DeliveryRows.claim(
-          destination, erasuresOnly: false, by: UUID(), limit: 200, at: instant, until: instant + 90))
+          destination, erasuresOnly: false, WorkLease(at: instant, for: 90), limit: 200))
       #expect(claimed.count == 1)
       try await harness.happens(.reverseRefund(transactionID: nil), to: bought.originalTransactionID)
       harness.clock.advance(seconds: 91)

@@ -200,11 +200,13 @@ import Work
       let catalog = harness.service.deliveries.outbox.catalog
       let clients = OutboxClients(catalog)
       let outbox = Outbox(
-        pool: harness.pool, catalog: catalog,
+        catalog: catalog,
         senders: try catalog.outboxSenders(
           environment: variables, clients: clients, clock: harness.clock.service,
-          logger: logger), clock: harness.clock.service, logger: logger,
-        metrics: harness.service.metrics.deliveries)
+          logger: logger), metrics: harness.service.metrics.deliveries,
+        WorkContext(
+          pool: harness.pool, clock: harness.clock.service, logger: logger,
+          metrics: harness.service.metrics.work))
       try await outbox.register()
       for answer in [500, 503, 410] {
         _ = try await harness.customer()

@@ -3,6 +3,7 @@ import Configuration
 import Foundation
 import Postgres
 import Testing
+import Work
 
 @testable import Deliveries
 @testable import Ledger
@@ -34,12 +35,14 @@ import Testing
       try await harness.requestsRefund(of: bought)
       let queue = harness.service.deliveries.storeCalls
       let now = harness.clock.now
+      let lease = WorkLease(at: now, for: 300)
       let row = try #require(
-        try await harness.pool.query(StoreCallRows.claimDue(at: now, until: now + 300, limit: 1)).first)
+        try await harness.pool.query(StoreCallRows.claimDue(lease, limit: 1)).first)
       let call = try #require(try StoreCall(row))
       _ = try await harness.pool.query(
         "UPDATE store_calls SET settled_at = \(now), outcome = 'sent' WHERE id = \(call.id)")
-      try await queue.answer(call, of: #require(queue.catalog[TestApps.climbing]))
+      let app = try #require(queue.catalog[TestApps.climbing])
+      try await queue.queue.settle(call, queue.answer(call, lease, of: app))
       #expect(harness.store.consumptionReports.isEmpty)
       #expect(try await harness.refundRecords() == [])
     }
