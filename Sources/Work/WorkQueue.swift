@@ -147,13 +147,25 @@ package struct WorkQueue<Item: Sendable>: Sendable {
   ) async throws -> Int {
     let lease = WorkLease(at: context.clock.now(), for: lease)
     let rows = try await context.pool.query(claim(lease, batch))
-    let items = try rows.compactMap(read)
+    let items = rows.compactMap(item)
     let outage = await withTaskGroup(of: (any Error)?.self) { group in
       for item in items { group.addTask { await work(on: item, lease, attempt) } }
       return await group.reduce(nil) { $0 ?? $1 }
     }
     if let outage { throw outage }
     return rows.count
+  }
+
+  /// One row that cannot be read does not stop the others.
+  private func item(_ row: Row) -> Item? {
+    do {
+      return try read(row)
+    } catch {
+      context.logger.error(
+        "a row of a queue cannot be read, and is tried again when its lease ends",
+        metadata: ["table": "\(table.name)", "reason": "\(error)"])
+      return nil
+    }
   }
 
   /// - Returns: an error that concerns all rows.

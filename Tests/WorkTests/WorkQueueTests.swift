@@ -193,6 +193,14 @@ import Testing
     }
   }
 
+  @Test func `a row that cannot be read does not stop the others`() async throws {
+    try await Jobs.with { jobs in
+      try await jobs.add([1: -1, Jobs.unreadable: -1, 2: -1])
+      #expect(try await jobs.work { job, _ in WorkOutcome(.done, [Jobs.end(job)]) } == 3)
+      #expect(try await jobs.open() == [Jobs.unreadable])
+    }
+  }
+
   @Test func `an outage ends the run, and its rows are due at once while settled ones stay settled`()
     async throws
   {
@@ -260,6 +268,8 @@ import Testing
     private let registry = PrometheusRegistry()
     private let queue: WorkQueue<Int64>
 
+    /// The key of a row that cannot be read.
+    static let unreadable: Int64 = 404
     /// The time of a lease.
     static let time: TimeInterval = 60
     static let table = WorkTable("jobs", key: "id", isOpen: "ended_at IS NULL", deadline: "deadline")
@@ -298,7 +308,12 @@ import Testing
           pool: pool, clock: ServiceClock(now: { clock.now.withLock(\.self) }),
           logger: Logger(label: "tests") { _ in SwiftLogNoOpLogHandler() }, metrics: WorkMetrics(registry)),
         batch: 16, lease: Self.time, kind: { _ in .consumption }, key: \.self,
-        endsRun: { $0 as? Failure == .ofAll }, read: { try $0.decode("id", as: Int64.self) })
+        endsRun: { $0 as? Failure == .ofAll },
+        read: { row in
+          let id = try row.decode("id", as: Int64.self)
+          if id == Self.unreadable { throw Failure.ofOne }
+          return id
+        })
     }
 
     func advance(seconds: TimeInterval) { clock.now.withLock { $0 += seconds } }
