@@ -252,7 +252,13 @@ class Year:
             self.daily[(day, *purchase.place)]["expired"] += 1
             reasons = [e for e in self.ends if e["original"] == purchase.original
                        and e["at"] >= purchase.expires - DAY]
-            reason = min(reasons, key=lambda e: e["at"])["reason"] if reasons else "unknown"
+            changes = [c for c in self.renewal_changes if c["original"] == purchase.original
+                       and c["at"] < purchase.expires]
+            if reasons:
+                reason = min(reasons, key=lambda e: e["at"])["reason"]
+            else:
+                is_off = changes and not max(changes, key=lambda c: c["at"])["on"]
+                reason = "customer" if is_off else "unknown"
             self.lose(day, "expired", purchase, reason)
 
     def count_cancelled(self, day, start, end):
