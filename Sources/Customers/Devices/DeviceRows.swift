@@ -46,26 +46,20 @@ package enum DeviceRows {
   }
 
   /// Gives the children of a device that lost its place in a purchase or a trial to the device that has the place now. A device that
-  /// has access by another record keeps them. A device that comes back gets those that it had: the one that goes may be a stranger's,
-  /// with children of its own.
+  /// has access by another record keeps them.
   /// - Parameter purchase: the `originalTransactionId`, with which ``giveBack(to:by:in:)`` finds them; `nil` for a trial.
   package static func move(
     from former: String, to device: String, by purchase: String?, in app: App, at instant: Date
   ) -> Query {
     """
-    UPDATE devices AS pairing SET device_id = \(device), moved_by = coalesce(\(purchase)::text, moved_by),
-      former_parents = CASE WHEN \(former) = ANY(former_parents) OR cardinality(former_parents) >= \(mostFormerParents)
-        THEN former_parents ELSE former_parents || \(former)::text END
+    UPDATE devices AS pairing SET device_id = \(device), moved_by = coalesce(moved_by, \(purchase)::text),
+      former_parents = CASE WHEN \(former) = ANY(former_parents) THEN former_parents
+        WHEN cardinality(former_parents) < 20 THEN former_parents || \(former)::text
+        ELSE former_parents[:10] || former_parents[12:] || \(former)::text END
     WHERE bundle_id = \(app.bundleID) AND device_id = \(former) AND child_device_id <> \(device)
       AND \(isNew(with: device, in: app)) AND NOT \(hasAccess("\(former)", in: app, at: instant))
-      AND (\(device) = ANY(former_parents) OR NOT EXISTS (
-        SELECT FROM devices other
-        WHERE other.bundle_id = \(app.bundleID) AND other.device_id = \(former) AND \(device) = ANY(other.former_parents)))
     """
   }
-
-  /// How many former parents of a child are kept, the first ones.
-  private static let mostFormerParents = 20
 
   /// Gives a device to which support transferred a purchase the children that it had before they moved with the purchase, whichever
   /// device has them now.

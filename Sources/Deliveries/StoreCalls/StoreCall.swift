@@ -25,7 +25,7 @@ package enum StoreCallOutcome: String, Sendable, CaseIterable {
   /// A server began to send it and did not learn the end: the App Store may have it.
   case unknown
 
-  /// Whether an operator may want to know.
+  /// What a call that ended so counts as.
   var result: WorkOutcome.Result {
     switch self {
     case .sent, .noConsent, .noAnswer, .notNeeded, .repeated: .done

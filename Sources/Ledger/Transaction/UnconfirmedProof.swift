@@ -54,7 +54,8 @@ extension LedgerEntry {
       current.mayEndByAnother || mayBeOldProof(current)
         || !transactions.contains(where: { $0.fact.transactionID == id })
     {
-      proofs.append(UnconfirmedProof(current, isOfHistory: isOfHistory))
+      let tells = transactions.contains { $0.fact.transactionID == id }
+      proofs.append(UnconfirmedProof(current, isOfHistory: isOfHistory && tells))
     }
     guard let first = proofs.first else { return nil }
     return proofs.dropFirst().reduce(first) { $0.with($1) }
@@ -166,7 +167,7 @@ package enum OldProofRows {
 
   /// Whether the history told of a purchase, and the App Store was not asked about it since.
   package static let isLeftToHistory: StaticString =
-    "old_proof_due_at = old_proof_marked_at + interval '1 day' AND old_proof_asked_at IS NULL"
+    "old_proof_due_at = old_proof_marked_at + interval '86400 seconds' AND old_proof_asked_at IS NULL"
 
   /// Records that the App Store has told of purchases, each with the transactions that it signed. Those without an old proof stay as they
   /// are, and so do those of whose current transaction it told nothing since the proof.

@@ -302,21 +302,19 @@ extension SupportDesk {
     }
     let children = try await connection.query(customer.findChildren).map(FormerChild.init)
     var counts = ended.counts
-    var countsOfOthers: [String: Int] = [:]
+    var (pairingsOfOthers, places) = (0, 0)
     for table in CustomerTable.all {
-      func affected(_ statements: [Query]) async throws -> Int {
-        try await connection.pipeline(statements, timeout: ErasedCustomer.timeout).reduce(0) {
-          $0 + Int($1.affected)
-        }
+      func affected(_ statements: [Query]) async throws -> [Int] {
+        try await connection.pipeline(statements, timeout: ErasedCustomer.timeout).map { Int($0.affected) }
       }
-      let own = try await affected(table.erase(customer))
+      let own = try await affected(table.erase(customer)).reduce(0, +)
       if own > 0 { counts[table.name, default: 0] += own }
-      let others = try await affected(table.eraseFromOthers(customer))
-      if others > 0 { countsOfOthers[table.name] = others }
+      var others = try await affected(table.eraseFromOthers(customer))[...]
+      // The first statement on pairings ends those of other customers with the device.
+      if table.name == CustomerTable.devices.name { pairingsOfOthers = others.popFirst() ?? 0 }
+      places += others.reduce(0, +)
     }
     try await tell(children, of: customer, on: connection)
-    let pairingsOfOthers = countsOfOthers.removeValue(forKey: CustomerTable.devices.name) ?? 0
-    let places = countsOfOthers.values.reduce(0, +)
     _ = try await connection.pipeline(ImpersonalFacts.accounts(accounts), timeout: ErasedCustomer.timeout)
     if let user = customer.user {
       // The status is that of a free user, unless an app that writes to the same table knows the user too.

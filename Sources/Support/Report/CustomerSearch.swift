@@ -233,6 +233,8 @@ package struct CustomerSearch: Sendable {
       WHERE device_id = \(id) AND bundle_id = ANY(\(apps))
       UNION SELECT 'device', bundle_id, NULL, device_id FROM devices
       WHERE device_id = \(id) AND bundle_id = ANY(\(apps))
+      UNION SELECT 'device', bundle_id, NULL, \(id)::text FROM devices
+      WHERE former_parents <> '{}' AND former_parents @> ARRAY[\(id)::text] AND bundle_id = ANY(\(apps))
       UNION SELECT 'childDevice', app.bundle_id, NULL, \(id)::text FROM unnest(\(apps)::text[]) AS app (bundle_id)
       WHERE EXISTS (
         SELECT FROM devices WHERE devices.bundle_id = app.bundle_id AND devices.child_device_id = \(id))
