@@ -9,7 +9,7 @@ from world import APPS, SUPPORT_TOKEN, user_token
 
 # A request that fits its schema must be understood: 2xx, or 401, 403, 404, 409 and 422 with a reason. Some operations have
 # rules beyond a schema (a passed time, the base64 of a receipt, a customer of the app's kind, an
-# id in the reason of an erasure, an id of several apps) and may answer 400. Events
+# id in the reason of an erasure, an id of several apps, two extensions in a year) and may answer 400. Events
 # are limited in bytes too, and an oversized body is refused before it is read.
 CONFIGURATION = """
 [checks.positive_data_acceptance]
@@ -17,7 +17,7 @@ expected-statuses = ["2xx", 304, 401, 403, 404, 409, 422]
 
 [[operations]]
 include-operation-id = ["validate", "grant", "extendTrial", "transfer", "resetDeviceSecret", "eraseCustomer",
-  "exportCustomer", "refundAnswer"]
+  "exportCustomer", "refundAnswer", "note", "extendRenewal"]
 checks.positive_data_acceptance.expected-statuses = ["2xx", 400, 401, 403, 404, 409, 422]
 
 [[operations]]
