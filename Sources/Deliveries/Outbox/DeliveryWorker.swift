@@ -63,7 +63,8 @@ struct DeliveryWorker: Sendable {
     return claimed.count
   }
 
-  /// Gives rows back of which nothing was sent, when the server stops. Where it fails, the lease ends.
+  /// Makes claimed rows due again when the server stops before it sends them. If this statement fails, another server claims the
+  /// rows after the lease.
   private func giveBack(_ rows: [DeliveryRows.Claimed], _ lease: WorkLease) async {
     let pool = pool
     let queries = rows.map { DeliveryRows.table.giveBack($0.id, of: lease) }

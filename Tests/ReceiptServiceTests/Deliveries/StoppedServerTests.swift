@@ -22,7 +22,7 @@ import Testing
     }
   }
 
-  @Test func `deliveries of which nothing was sent are delivered at once by another server`() async throws {
+  @Test func `another server delivers at once what a stopped server has claimed and not sent`() async throws {
     try await withCloudKit { harness, cloud in
       _ = try await harness.deviceBuys("parent-1")
       let outbox = harness.service.deliveries.outbox
