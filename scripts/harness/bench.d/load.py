@@ -1,4 +1,4 @@
-"""One load: wrk with two threads against one address."""
+"""One load against one address: closed by wrk, or open at a fixed rate."""
 import json
 import os
 import re
@@ -6,6 +6,8 @@ import subprocess
 
 
 class Load:
+    """wrk with two threads: each connection sends its next request after the response to the last one."""
+
     def __init__(self, port, path, bodies, seconds, connections, rate=None):
         self.port, self.path, self.bodies = port, path, bodies
         self.seconds, self.connections, self.rate = seconds, connections, rate
@@ -27,5 +29,20 @@ class Load:
         if not found:
             raise SystemExit(text)
         result = json.loads(found.group(1))
+        result["requests_per_second"] = result["requests"] / result["seconds"]
+        return result
+
+
+class OpenLoad:
+    """A fixed rate of arrivals; each latency counts from the instant at which the request was due (see Bounds/OpenLoop)."""
+
+    def __init__(self, port, path, bodies, seconds, connections, rate):
+        self.arguments = [str(port), path, bodies, f"{rate:.3f}", str(seconds), str(connections)]
+
+    def run(self):
+        done = subprocess.run([f"{os.environ['BOUNDS_BIN']}/OpenLoop", *self.arguments], capture_output=True, text=True)
+        if done.returncode:
+            raise SystemExit(f"OpenLoop ended with {done.returncode}: {done.stdout.strip()}")
+        result = json.loads(done.stdout)
         result["requests_per_second"] = result["requests"] / result["seconds"]
         return result

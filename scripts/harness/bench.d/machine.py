@@ -16,21 +16,21 @@ def verifications_per_second(seconds=3):
 
 UPSERT = """\
 \\set id random(1, 1000000000)
-INSERT INTO bench_rows (id, state, payload) VALUES (:id, 1, repeat('x', 1500))
+INSERT INTO public.bench_rows AS bench_rows (id, state, payload) VALUES (:id, 1, repeat('x', 1500))
 ON CONFLICT (id) DO UPDATE SET state = bench_rows.state + 1, payload = excluded.payload;
 """
 
 
 def upserts_per_second(world, connections, seconds=5):
     """Single durable upserts a second of rows as large as a kept notification, by pgbench."""
-    world.sql("CREATE TABLE IF NOT EXISTS bench_rows (id bigint PRIMARY KEY, state int, payload text)")
+    world.sql("CREATE TABLE IF NOT EXISTS public.bench_rows (id bigint PRIMARY KEY, state int, payload text)")
     with tempfile.NamedTemporaryFile("w", suffix=".sql") as script:
         script.write(UPSERT)
         script.flush()
         text = subprocess.run(
             ["pgbench", "-n", "-M", "prepared", "-c", str(connections), "-j", "2", "-T", str(seconds),
              "-f", script.name, world.url], capture_output=True, text=True, check=True).stdout
-    world.sql("DROP TABLE bench_rows")
+    world.sql("DROP TABLE public.bench_rows")
     return float(re.search(r"tps = ([\d.]+)", text).group(1))
 
 

@@ -1,4 +1,5 @@
-"""Measures the bounds of the machine, runs each load, and prints the table. With --against compares two builds."""
+"""Measures the bounds of the machine, runs each load, and prints the table. With --against compares two builds; with --open
+sends at fixed rates."""
 import argparse
 import json
 import os
@@ -9,6 +10,7 @@ import machine
 import report
 from against import Turns
 from load import Load
+from open_loop import OpenLoop
 from processes import resident_megabytes
 from report import FULL
 from world import World
@@ -133,10 +135,11 @@ def main():
     parser.add_argument("--once", action="store_true", help="leave out what is posted again")
     parser.add_argument("--keep", action="store_true", help="leave the folder with its logs")
     parser.add_argument("--against", metavar="COMMIT", help="compare with the build of this commit, by turns")
+    parser.add_argument("--open", action="store_true", help="send at fixed rates, whatever the responses take")
     parser.add_argument("--rounds", type=int, default=5, help="of --against")
     parser.add_argument("--half", action="store_true", help="with --against: also at half the rate of COMMIT's build")
     options = parser.parse_args()
-    run = Turns(options) if options.against else Run(options)
+    run = Turns(options) if options.against else OpenLoop(options) if options.open else Run(options)
     try:
         run.run()
     finally:

@@ -51,5 +51,6 @@ ALL = [
     Check("check-console", "scripts/harness/check-console", 10, PRODUCT + ("scripts/harness/check-console.d",),
           {"checks": r"(\d+) checks"}),
     Check("bench", "scripts/harness/bench --seconds 12", 20, PRODUCT),
+    Check("bench-open", "scripts/harness/bench --open --seconds 8", 30, PRODUCT + ("scripts/harness/bench.d",)),
     Check("bench-against", "scripts/harness/bench --against d735fc2 --seconds 6 --half", 20, PRODUCT),
 ]

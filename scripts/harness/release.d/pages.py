@@ -2,6 +2,7 @@
 import glob
 import re
 
+import plot
 import records
 
 BLOCK = re.compile(r"(<!-- record: ([a-z0-9-]+) -->\n)(.*?)(<!-- end of the record -->)", re.S)
@@ -52,6 +53,7 @@ def write(known):
             with open(path, "w", encoding="utf-8") as file:
                 file.write(new)
             print(f"{path}: written")
+    plot.write()
 
 
 def faults(known):
@@ -68,4 +70,4 @@ def faults(known):
                 found.append(f"{path}: the figures of {match[2]} are not those of its record; "
                              "scripts/harness/release --pages writes them")
     found += [f"no page shows the record of {name}" for name in known if name not in shown]
-    return found
+    return found + plot.faults()
