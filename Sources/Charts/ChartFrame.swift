@@ -11,8 +11,7 @@ struct ChartFrame: Sendable {
   private let top: Double
   private let bottom: Double
 
-  private static let fontSize = 11.0
-  /// About the width of a character at `fontSize`.
+  /// About the width of a character of 11 px.
   private static let characterWidth = 6.2
 
   init(_ chart: Chart, size: Chart.Size, scale: ChartScale, fillsPlaces: Bool) {

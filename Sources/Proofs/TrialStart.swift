@@ -18,7 +18,7 @@ import Work
 ///
 /// The account is the signed app transaction's `appTransactionId`, which survives reinstalls and new devices: another
 /// device of the account joins the running trial. An app transaction without it starts no trial, because the client
-/// chooses its device id freely. As many devices as share a purchase share a trial, by the same rules (`share`);
+/// chooses its device id freely. As many devices as share a purchase share a trial, by the same rules (``DeviceSharing``);
 /// one more replaces the device that joined longest ago, a limited number of times within 24 hours (``MoveCount``). Times are
 /// those of the server's clock.
 struct TrialStart: Sendable {
@@ -170,12 +170,12 @@ struct TrialStart: Sendable {
     }
     let members = try await connection.query(TrialRows.members(of: trial)).map(TrialRows.Member.init)
     let moves = members.first?.moves
-    let claim = share(
-      claimant: .device(device),
-      // A trial has no owner: any of its devices stands for one.
-      owner: members.first.map { Ownership(customer: .device($0.holder.deviceID), reason: .firstClaim) },
-      holders: members.map(\.holder), limit: app.devicesPerPurchase, mayJoin: true, moves: moves,
-      mostMoves: app.devicesPerPurchase, at: instant)
+    let sharing = DeviceSharing(
+      limit: app.devicesPerPurchase, mayJoin: true, moves: moves, mostMoves: app.devicesPerPurchase,
+      at: instant)
+    // A trial has no owner: any of its devices stands for one.
+    let owner = members.first.map { Ownership(customer: .device($0.holder.deviceID), reason: .firstClaim) }
+    let claim = sharing.claim(by: .device(device), owner: owner, holders: members.map(\.holder))
     if case .postponed = claim.outcome {
       throw ServiceError.trialJoinedTooOften(limit: app.devicesPerPurchase, wait: moves.wait(at: instant))
     }

@@ -90,14 +90,14 @@ package struct LedgerRecord: LedgerEffect {
 
 extension OwnershipMove {
   fileprivate var action: String {
-    if case .room = cause { "share" } else { "transfer" }
+    if case .joined = cause { "share" } else { "transfer" }
   }
 
   fileprivate var actor: SupportActor {
     switch cause {
     case .support(let author): author.actor
     case .token: .rule("app-store")
-    case .policy, .room: .rule("policy")
+    case .policy, .joined: .rule("policy")
     }
   }
 
@@ -108,7 +108,7 @@ extension OwnershipMove {
     case .policy where customer.deviceID != nil:
       "another device joined the purchase and replaces the one that was not seen for the longest time"
     case .policy: "another customer proved the purchase and the app's transfer policy moves it"
-    case .room: "another device joined the purchase and the app lets several have it"
+    case .joined: "another device joined the purchase and the app lets several have it"
     }
   }
 }

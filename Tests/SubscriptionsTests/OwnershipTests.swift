@@ -11,7 +11,7 @@ import Testing
     claimant: UUID? = nil, owner: Ownership? = nil, token: UUID? = nil, decided: UUID? = nil,
     policy: TransferPolicy = .keep, isActive: Bool = true, isProven: Bool = true, mayDisplace: Bool = true
   ) -> ClaimOutcome {
-    Subscriptions.settle(
+    decideOwner(
       claimant: claimant.map { .user($0) }, owner: owner, token: token, decidedToken: decided,
       kind: .user, policy: policy, isActive: isActive, isProven: isProven, mayDisplace: mayDisplace)
   }
@@ -137,7 +137,7 @@ import Testing
   }
 
   @Test func `an app account token decides nothing in an app whose customers are devices`() {
-    let outcome = Subscriptions.settle(
+    let outcome = decideOwner(
       claimant: .device("phone"), owner: nil, token: anna, decidedToken: nil, kind: .device,
       policy: .keep, isActive: true)
     #expect(outcome == .settled(Ownership(customer: .device("phone"), reason: .firstClaim)))

@@ -29,9 +29,10 @@ struct SharingStory {
   @discardableResult
   mutating func prove(_ device: String) -> ClaimOutcome {
     now += 1
-    let claim = share(
-      claimant: .device(device), owner: owner, holders: holders, limit: limit, mayJoin: mayJoin,
-      isProven: isProven, moves: mostMoves == nil ? nil : moves, mostMoves: mostMoves ?? .max, at: now)
+    let sharing = DeviceSharing(
+      limit: limit, mayJoin: mayJoin, isProven: isProven, moves: mostMoves == nil ? nil : moves,
+      mostMoves: mostMoves ?? .max, at: now)
+    let claim = sharing.claim(by: .device(device), owner: owner, holders: holders)
     holders = claim.holders
     if claim.isCounted {
       moves = moves.counting(moveAt: now)

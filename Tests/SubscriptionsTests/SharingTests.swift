@@ -121,7 +121,7 @@ import Testing
       var story = SharingStory(limit: 1)
       var owner: Ownership?
       for device in order {
-        let alone = settle(
+        let alone = decideOwner(
           claimant: .device(device), owner: owner, token: nil, decidedToken: nil, kind: .device,
           policy: .transfer, isActive: true)
         #expect(story.prove(device) == alone)
@@ -232,9 +232,8 @@ import Testing
   @Test func `a notification without a claim does not change the devices that share a purchase`() {
     let owner = Ownership(customer: .device("phone"), reason: .firstClaim)
     let holders = [Holder("phone", at: Date(timeIntervalSince1970: 0))]
-    let claim = share(
-      claimant: nil, owner: owner, holders: holders, limit: 2, mayJoin: true,
-      at: Date(timeIntervalSince1970: 10))
+    let sharing = DeviceSharing(limit: 2, mayJoin: true, at: Date(timeIntervalSince1970: 10))
+    let claim = sharing.claim(by: nil, owner: owner, holders: holders)
     #expect(claim == SharedClaim(outcome: .settled(owner), holders: holders))
   }
 }

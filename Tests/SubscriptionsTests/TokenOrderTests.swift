@@ -24,7 +24,7 @@ import Testing
         var (owner, decided): (Ownership?, UUID?) = (nil, nil)
         for (number, fact) in order.enumerated() {
           known.add(fact)
-          let outcome = settle(
+          let outcome = decideOwner(
             claimant: number == 0 ? claimant.map { .user($0) } : nil, owner: owner,
             token: known.customerToken, decidedToken: decided, kind: .user, policy: .keep, isActive: true)
           switch outcome {

@@ -34,8 +34,8 @@ package struct DeviceAdmission: Sendable, Hashable {
   /// Whether the stored secret was not read, but taken to be the request's: the transaction reads and compares it.
   package var isAssumed = false
 
-  /// An admission of a request whose secret, or lack of one, is as stored: that is so of nearly all requests, and saves a
-  /// statement on its own.
+  /// Assumes that the request's secret, or lack of one, is as stored, which saves a query. The transaction reads the stored one
+  /// and compares it.
   package static func assumed(_ device: String, in app: App, secret: DeviceSecret?) -> DeviceAdmission {
     DeviceAdmission(device: device, bundleID: app.bundleID, storedHash: secret?.hash, isAssumed: true)
   }

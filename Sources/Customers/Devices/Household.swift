@@ -16,8 +16,8 @@ package struct Household: Sendable {
   let count: Int
   /// The purchase or trial whose devices are the parents; `nil` where the device has none that gives access.
   let plan: String?
-  /// What the pairings of a day are charged to: the plan, for the devices that proved it together, and for those that only named its
-  /// transaction together; the device where it has no plan.
+  /// The key of the daily limit of pairings: `plan/…` for all devices that proved the plan, `named/…` for all that only named its
+  /// transaction, `device/…` without a plan.
   let budget: String
   /// What the device has by its own records.
   package let entitlements: Entitlements
@@ -195,6 +195,8 @@ extension DeviceAccess {
       }
       // Any client can name any device as its child's: a trial takes nothing from a device that has full access by a purchase or a grant.
       guard pairing.isConfirmed || !isPaid || household.entitlements.isPaidOrGranted else { continue }
+      // Nor does it shorten the time for which such a device keeps its access without network.
+      if !pairing.isConfirmed, isPaid, household.entitlements.endsOfflineBefore(entitlements) { continue }
       changes.append(household.entitlements.validUntil)
       if childState != .active { childState = childState.map { min($0, state) } ?? state }
       if state == .active, entitlements.isWeaker(than: household.entitlements) {
@@ -298,7 +300,7 @@ package enum HouseholdRows {
 
   /// The devices of each plan of these parents' devices, for ``PlanRow``: a row for each of their children, the first one paired first.
   ///
-  /// A plan is a purchase that counts, or a trial. Each parent's device is a row without a plan besides.
+  /// A plan is a purchase that counts, or a trial. The result also has the rows of each parent's device itself, with a NULL plan.
   static func plans(of devices: [String], in app: App) -> Query {
     """
     WITH parent AS (SELECT unnest(\(devices)::text[]) AS id),

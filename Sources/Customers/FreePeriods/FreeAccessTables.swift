@@ -24,8 +24,10 @@ package struct FreeAccessTables: Sendable {
   private static let reach: TimeInterval = 8 * 86_400
   private static let renewal: TimeInterval = 7 * 86_400
   private static let page = 500
-  /// More rows that the table refuses end a run.
-  private static let mostRefused = 10
+  /// More rows that the table refuses end a run. The next one begins elsewhere.
+  private static let mostRefused = 100
+  /// Where a part of a page is refused, it is tried in so many smaller parts.
+  private static let smallerParts = 16
 
   /// Opens or gives back the rows of each table, as free access is at this instant.
   func run() async throws {
@@ -55,41 +57,61 @@ package struct FreeAccessTables: Sendable {
   private func openRows(
     of table: ProfileTable, for app: App, bookmarkLimit: Int, sharedBy bundleIDs: [String]
   ) async throws {
-    var last: UUID?
-    while true {
+    try await eachPage { last in
       let instant = clock.now()
       let rows = FreeAccessTableRows(table, at: instant, until: instant + Self.reach, bookmarkLimit)
-      let users = try await users(rows.closed(after: last, before: instant + Self.renewal, limit: Self.page))
-      try await inParts(users, table) { users in
+      return try await users(rows.closed(after: last, before: instant + Self.renewal, limit: Self.page))
+    } body: { users, refused in
+      let instant = clock.now()
+      let rows = FreeAccessTableRows(table, at: instant, until: instant + Self.reach, bookmarkLimit)
+      try await inParts(users, table, &refused) { users in
         try await pool.withTransaction { connection in
           _ = try await connection.pipeline(
             [
-              ProfileWriter.limits,
+              ProfileWriter.limits(),
               rows.open(users, before: instant + Self.renewal, for: app.bundleID, sharedBy: bundleIDs),
             ] + Self.endOfLimits)
         }
       }
-      guard users.count == Self.page else { return }
-      last = users.last
+    }
+  }
+
+  /// Calls `body` with each page of users, from a random one to the last, then from the first on: where a run ends early because the
+  /// table refuses many rows, the next one reaches others.
+  /// - Parameters:
+  ///   - page: the users after one; `nil` for the first page.
+  ///   - body: with the number of rows that the table has refused in this run.
+  private nonisolated(nonsending) func eachPage(
+    _ page: nonisolated(nonsending) (UUID?) async throws -> [UUID],
+    body: nonisolated(nonsending) ([UUID], inout Int) async throws -> Void
+  ) async throws {
+    var refused = 0
+    let start = UUID()
+    for first in [start, nil] {
+      var last = first
+      while true {
+        // In the second part, the rows after the start had their turn.
+        let users = try await page(last).filter { first != nil || $0.uuidString <= start.uuidString }
+        try await body(users, &refused)
+        guard users.count == Self.page else { break }
+        last = users.last
+      }
     }
   }
 
   /// Gives back all rows that were saved for apps of this configuration, or for apps whose free access is over.
   private func giveBack(_ table: ProfileTable, sharedBy bundleIDs: [String]) async throws {
-    var last: UUID?
-    while true {
-      let saved = FreeAccessTableRows.saved(
-        in: table, after: last, of: catalog.apps.map(\.bundleID), limit: Self.page)
-      let users = try await users(saved)
+    try await eachPage { last in
+      try await users(
+        FreeAccessTableRows.saved(in: table, after: last, of: catalog.apps.map(\.bundleID), limit: Self.page))
+    } body: { users, refused in
       for group in users.chunked(by: LockedGroups.size) {
-        try await inParts(group, table) { users in
+        try await inParts(group, table, &refused) { users in
           try await pool.withTransaction { connection in
             try await giveBack(users, in: table, sharedBy: bundleIDs, on: connection)
           }
         }
       }
-      guard users.count == Self.page else { return }
-      last = users.last
     }
   }
 
@@ -103,7 +125,7 @@ package struct FreeAccessTables: Sendable {
     let answers = try await connection.pipeline(
       [
         CustomerStatusWriter.lock(users.map { Customer.user($0) }, timeout: LockedGroups.lockTimeout),
-        ProfileWriter.limits, rows.lock(users), rows.giveBack(users, sharedBy: bundleIDs),
+        ProfileWriter.limits(), rows.lock(users), rows.giveBack(users, sharedBy: bundleIDs),
       ] + Self.endOfLimits)
     let given = try answers[3].map { try $0.decode("user_id", as: UUID.self) }
     let writer = ProfileWriter(catalog: catalog, clock: clock, logger: logger, tables: [table])
@@ -129,19 +151,21 @@ package struct FreeAccessTables: Sendable {
     "SET LOCAL lock_timeout = DEFAULT",
   ]
 
-  /// Calls `body` with these users. Where the table refuses the rows of several, or a lock is not granted, with half of them: one bad row
-  /// fails alone, until the next run.
+  /// Calls `body` with these users. Where the table refuses the rows of several, or a lock is not granted, with smaller parts: one bad
+  /// row fails alone, until the next run.
   private nonisolated(nonsending) func inParts(
-    _ users: [UUID], _ table: ProfileTable, _ body: nonisolated(nonsending) ([UUID]) async throws -> Void
+    _ users: [UUID], _ table: ProfileTable, _ refused: inout Int,
+    _ body: nonisolated(nonsending) ([UUID]) async throws -> Void
   ) async throws {
-    var refused = 0
     var parts = users.isEmpty ? [] : [users]
     while let part = parts.popLast() {
       do {
         try await body(part)
       } catch let error as PostgresError where error.isRefusal {
         if part.count > 1 {
-          parts += [Array(part[(part.count / 2)...]), Array(part[..<(part.count / 2)])]
+          parts += part.chunked(by: (part.count + Self.smallerParts - 1) / Self.smallerParts).map {
+            Array($0)
+          }
           continue
         }
         refused += 1

@@ -23,6 +23,8 @@ struct ProfileRetry: Sendable {
   private var logger: Logger { work.logger }
 
   private static let batch = 32
+  /// The timeout of a statement that failed before: a trigger of the app, or megabytes in a row, may take longer than a request waits.
+  private static let longerTimeout: Duration = .milliseconds(2_500)
   /// How soon a status is tried again whose table no configured app writes to: another configuration may be read at any time.
   private static let configurationWait: TimeInterval = 60
   /// How soon a status is tried again whose customer's lock another transaction holds.
@@ -88,7 +90,8 @@ struct ProfileRetry: Sendable {
         return .waits
       }
       if let user,
-        let reason = try await tryWriting(user, to: tables, decided: decided, connection) ?? unserved
+        let reason = try await tryWriting(
+          user, to: tables, decided: decided, isFirst: attempts == 0, connection) ?? unserved
       {
         failures.increment()
         let next =
@@ -118,10 +121,11 @@ struct ProfileRetry: Sendable {
   /// An unreadable row fails this user's status only; the queue goes on.
   /// - Returns: the reason why the status could not be written.
   private func tryWriting(
-    _ user: UUID, to tables: [ProfileTable], decided: Set<String>, _ connection: PostgresConnection
+    _ user: UUID, to tables: [ProfileTable], decided: Set<String>, isFirst: Bool,
+    _ connection: PostgresConnection
   ) async throws -> String? {
     do {
-      return try await write(user, to: tables, decided: decided, connection)
+      return try await write(user, to: tables, decided: decided, isFirst: isFirst, connection)
     } catch let error as UnreadableRow {
       logger.error("a subscription's row cannot be read", metadata: ["column": "\(error.column)"])
       return "subscriptions: the column \(error.column) cannot be read"
@@ -130,7 +134,8 @@ struct ProfileRetry: Sendable {
 
   /// - Parameter decided: the tables in which the status replaces every claim. The transaction holds the customer's lock.
   private func write(
-    _ user: UUID, to tables: [ProfileTable], decided: Set<String>, _ connection: PostgresConnection
+    _ user: UUID, to tables: [ProfileTable], decided: Set<String>, isFirst: Bool,
+    _ connection: PostgresConnection
   ) async throws -> String? {
     var reads = Statements()
     let recordReads = AllCustomerRecordReads(users: [user], in: &reads)
@@ -140,7 +145,8 @@ struct ProfileRetry: Sendable {
     for isDecided in [true, false] {
       let writer = ProfileWriter(
         catalog: catalog, clock: clock, logger: logger,
-        tables: tables.filter { decided.contains($0.destination.rawValue) == isDecided })
+        tables: tables.filter { decided.contains($0.destination.rawValue) == isDecided },
+        timeout: isFirst ? ProfileWriter.timeout : Self.longerTimeout)
       let unwritten = try await writer.write(
         changes, customerRecords: customerRecords, former: isDecided ? [user] : [], on: connection)
       reason = reason ?? unwritten[user]

@@ -17,14 +17,18 @@ package struct ProfileWriter {
   let logger: Logger
   /// The tables that are written.
   package var tables = ProfileTable.all
+  /// The timeout of a statement on the app's own table.
+  let timeout: Duration
 
   package init(
-    catalog: AppCatalog, clock: ServiceClock, logger: Logger, tables: [ProfileTable] = ProfileTable.all
+    catalog: AppCatalog, clock: ServiceClock, logger: Logger, tables: [ProfileTable] = ProfileTable.all,
+    timeout: Duration = Self.timeout
   ) {
     self.catalog = catalog
     self.clock = clock
     self.logger = logger
     self.tables = tables
+    self.timeout = timeout
   }
 
   /// Whether any of these changes has to be written to a table.
@@ -40,7 +44,7 @@ package struct ProfileWriter {
   /// The queries that select and lock rows of the first table. Sent in the pipeline of other statements, they save a round
   /// trip. Empty if nothing has to be written.
   package func selectsAhead(for changes: some Sequence<CustomerChange>) -> [Query] {
-    writes(for: changes).first.map { [Self.limits, $0.table.select($0.users)] } ?? []
+    writes(for: changes).first.map { [Self.limits(timeout), $0.table.select($0.users)] } ?? []
   }
 
   /// Writes the users' status to every table that the changed apps write to, and to no other table.
@@ -94,16 +98,19 @@ package struct ProfileWriter {
     let decided: [UUID: [StatusDestination]]
   }
 
-  /// The timeout of a statement on the app's own table.
+  /// The timeout of a statement on the app's own table, while a request or a batch waits.
   package static let timeout: Duration = .milliseconds(500)
 
   /// Locked rows are skipped. An uncommitted insert of the same row is invisible, and a second insert waits for it: at most
   /// this lock timeout. The app's triggers may need the bitmap scans that ``LookupPlans`` disable. `receiptd.serves` tells triggers that
   /// the server writes, and not the app's backend: see the table `backend_writes`.
-  static let limits: Query = """
-    SELECT set_config('lock_timeout', '250ms', true), set_config('statement_timeout', '500ms', true),
+  static func limits(_ timeout: Duration = Self.timeout) -> Query {
+    """
+    SELECT set_config('lock_timeout', '250ms', true),
+      set_config('statement_timeout', \("\(Int(timeout / .milliseconds(1)))ms")::text, true),
       set_config('enable_bitmapscan', 'on', true), set_config('receiptd.serves', 'on', true)
     """
+  }
 
   private func outbox(_ waiting: Waiting) -> Query {
     ProfileRetryRows.insert(
@@ -187,7 +194,7 @@ package struct ProfileWriter {
     try await connection.savepoint(continuing: ahead) { connection in
       let rows =
         if let ahead { ahead.rows } else {
-          try await connection.pipeline([Self.limits, table.select(writes.map(\.userID))])
+          try await connection.pipeline([Self.limits(timeout), table.select(writes.map(\.userID))])
         }
       var locked: Set<UUID> = []
       var skipped: Set<UUID> = []

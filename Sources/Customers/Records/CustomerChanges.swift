@@ -76,7 +76,7 @@ package enum CustomerChanges {
     """
 
   /// Adds rows for every customer of an app that has a purchase, a grant or a trial, or whose state a destination has, for example
-  /// when free access begins. The pseudonyms of erased customers are none. A transaction for some customers at a time, so that an
+  /// when free access begins. Erased customers are skipped. A transaction for some customers at a time, so that an
   /// app with many of them does not hold their rows.
   /// - Parameter destination: the only destination to add rows for; `nil` for all.
   package static func enqueueEveryone(

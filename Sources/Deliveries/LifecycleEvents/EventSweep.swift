@@ -4,6 +4,7 @@ import Foundation
 import Ledger
 import Logging
 import Postgres
+import Requests
 import Subscriptions
 import Work
 
@@ -46,14 +47,25 @@ struct EventSweep: Sendable {
   @discardableResult
   func run() async throws -> Int {
     var count = 0
+    var failure: (any Error)?
     for app in catalog.apps where app.hasLifecycleEvents {
-      count += try await sweepPurchases(of: app)
-      if app.customer == .device {
-        count += try await sweepTrials(of: app, EventSweepRows.trials)
-        if app.reminders.graceDaily { count += try await sweepTrials(of: app, EventSweepRows.trialGraces) }
+      do {
+        count += try await sweep(app)
+      } catch  where !isDatabaseUnavailable(error) && !Task.isCancelled {
+        failure = failure ?? error
       }
-      if app.limitsDevices { count += try await checkDevices(of: app) }
     }
+    if let failure { throw failure }
+    return count
+  }
+
+  private func sweep(_ app: App) async throws -> Int {
+    var count = try await sweepPurchases(of: app)
+    if app.customer == .device {
+      count += try await sweepTrials(of: app, EventSweepRows.trials)
+      if app.reminders.graceDaily { count += try await sweepTrials(of: app, EventSweepRows.trialGraces) }
+    }
+    if app.limitsDevices { count += try await checkDevices(of: app) }
     return count
   }
 
@@ -93,8 +105,28 @@ struct EventSweep: Sendable {
     }
   }
 
+  /// Writes the events of all trials at once. Where that fails for another reason than an outage, each trial is taken alone, so that a
+  /// customer whose records cannot be read stops no others.
   /// - Returns: the number of events.
   private func write(_ due: [DueTrial], of app: App, at instant: Date) async throws -> Int {
+    do {
+      return try await writeTogether(due, of: app, at: instant)
+    } catch  where !isDatabaseUnavailable(error) && !Task.isCancelled {
+      var count = 0
+      for trial in due {
+        do {
+          count += try await writeTogether([trial], of: app, at: instant)
+        } catch  where !isDatabaseUnavailable(error) && !Task.isCancelled {
+          logger.error(
+            "the events of a trial cannot be written",
+            metadata: ["trial": "\(trial.id.uuidString.lowercased())", "reason": "\(error)"])
+        }
+      }
+      return count
+    }
+  }
+
+  private func writeTogether(_ due: [DueTrial], of app: App, at instant: Date) async throws -> Int {
     let records = try await pool.customerRecords(devices: due.map(\.deviceID))
     let events = due.flatMap { trial in
       trial.dueEvents(

@@ -108,7 +108,7 @@ extension PurchaseChange {
   /// Moves from one customer to another. A device that joins takes nothing from the others.
   private var transferEvents: [LifecycleEvent] {
     moves.enumerated().compactMap { place, move in
-      if case .room = move.cause { return nil }
+      if case .joined = move.cause { return nil }
       // Support may confirm the owner, so that no proof of another customer moves the purchase any more.
       guard let previous = move.previous, previous != move.customer else { return nil }
       var event = event(

@@ -5,6 +5,7 @@ import HTTP
 import Logging
 import Platform
 import Postgres
+import Requests
 import Subscriptions
 import Work
 
@@ -94,8 +95,10 @@ struct DeliveryWorker: Sendable {
   /// A claimed row with its message.
   private struct Prepared {
     var row: DeliveryRows.Claimed
-    /// `nil` if the row names nothing that exists.
+    /// `nil` if the row names nothing that exists, or cannot be read.
     var message: OutboxMessage?
+    /// Why it cannot be read.
+    var fault: String?
     var digest: [UInt8]?
 
     /// Whether another change came between the claim and the read of the state.
@@ -107,7 +110,37 @@ struct DeliveryWorker: Sendable {
     var isSent: Bool { isNews && !isOvertaken }
   }
 
+  /// Reads the contents of all rows at once. Where that fails for another reason than an outage, each row is read alone, so that one
+  /// that cannot be read stops no others.
   private func prepare(_ rows: [DeliveryRows.Claimed], at instant: Date) async throws -> [Prepared] {
+    do {
+      return try await read(rows, at: instant)
+    } catch  where !concernsAll(error) {
+      var prepared: [Prepared] = []
+      for row in rows {
+        do {
+          prepared += try await read([row], at: instant)
+        } catch  where !concernsAll(error) {
+          logger.error(
+            "a delivery cannot be read",
+            metadata: [
+              "destination": "\(destination.kind.rawValue)", "bundleID": "\(destination.bundleID)",
+              "outbox": "\(row.id)", "reason": "\(error)",
+            ])
+          prepared.append(
+            Prepared(row: row, fault: "receiptd cannot read what is to be sent; its log says why"))
+        }
+      }
+      return prepared
+    }
+  }
+
+  private func concernsAll(_ error: any Error) -> Bool {
+    Task.isCancelled || error is CancellationError
+      || (error as? PostgresError)?.isAnsweredUnavailable ?? false
+  }
+
+  private func read(_ rows: [DeliveryRows.Claimed], at instant: Date) async throws -> [Prepared] {
     let contents = try await OutboxReader(app: app, pool: pool)
       .contents(of: rows, for: destination.kind, at: instant)
     return try zip(rows, contents).map { row, content in
@@ -157,7 +190,9 @@ struct DeliveryWorker: Sendable {
     var outcomes = delivery.outcomes[...]
     let updates = prepared.map { item in
       let outcome: DeliveryOutcome =
-        if item.message == nil {
+        if let fault = item.fault {
+          .failed(fault)
+        } else if item.message == nil {
           .refused(OutboxReader.missing(destination.kind))
         } else if item.isOvertaken {
           .untried

@@ -90,13 +90,15 @@ struct StoreCallQueue: Sendable {
   private func send(
     _ call: StoreCall, _ lease: WorkLease, answer: SentRefundAnswer? = nil,
     _ request: @Sendable (AppStoreServerAPI) async throws(AppStoreServerError) -> Void
-  ) async -> WorkOutcome {
+  ) async throws -> WorkOutcome {
     guard let api = apis[call.bundleID] else {
       return pause(call, lease, "no App Store Connect key is configured for the app")
     }
     do throws(AppStoreServerError) {
       try await request(api)
     } catch {
+      // The server stops: no attempt failed.
+      if case .transport(let cause) = error, cause is CancellationError { throw cause }
       let reason = error.reason
       if error.retryDecision == .skip {
         logger.error(
@@ -153,7 +155,7 @@ extension StoreCallQueue {
         return WorkOutcome(.done, [])
       }
       let sent = SentRefundAnswer(sentence: answer.sentence(of: request), preferredBy: preferredBy)
-      return await send(call, lease, answer: sent) { api throws(AppStoreServerError) in
+      return try await send(call, lease, answer: sent) { api throws(AppStoreServerError) in
         try await api.sendConsumption(of: call.transactionID, request, in: call.environment)
       }
     }
@@ -219,7 +221,7 @@ extension StoreCallQueue {
       return settle(call, .notNeeded, "the purchase has another owner, or names a user")
     }
     if clock.now() >= call.deadline { return settle(call, .late, "the App Store did not take it") }
-    return await send(call, lease) { api throws(AppStoreServerError) in
+    return try await send(call, lease) { api throws(AppStoreServerError) in
       try await api.setAppAccountToken(
         originalTransactionID: call.originalTransactionID,
         UpdateAppAccountTokenRequest(appAccountToken: user),

@@ -97,6 +97,9 @@ package struct LedgerEntry: Sendable {
     }
   }
 
+  /// Whether the cause may take a purchase from a customer: all but a claim with a bare transaction id, which shows no possession.
+  var isProven: Bool { claim?.strength ?? .proof == .proof }
+
   /// The customer who claims the purchase; `nil` for none.
   package var claimant: Customer? { claim.flatMap { $0.strength == .foreign ? nil : $0.customer } }
 
@@ -262,7 +265,7 @@ package struct OwnershipMove: Sendable {
     /// Another customer proved it; or another device, beyond the limit of devices.
     case policy
     /// Another device proved it, within the limit of devices.
-    case room
+    case joined
   }
 
   /// The moves that an entry made: one for each customer who lost the purchase, or one for its first owner.
@@ -285,7 +288,7 @@ package struct OwnershipMove: Sendable {
       return (owner == before?.owner ? [] : [move(before?.owner?.customer, owner.customer, cause, .comeBack)])
         + losers.sorted { $0.id < $1.id }.map { move($0, owner.customer, cause, .comeBack) }
     }
-    let isProven = entry.claim?.strength ?? .proof == .proof
+    let isProven = entry.isProven
     switch claim {
     case .settled: return []
     case .refused(let owner), .postponed(let owner):
@@ -301,7 +304,7 @@ package struct OwnershipMove: Sendable {
         isProven && before?.holders.contains { .device($0.deviceID) == loser && $0.isProven } ?? false
       return [
         move(
-          loser ?? owner.customer, customer, loser == nil ? .room : .policy, follows ? .follow : .stay)
+          loser ?? owner.customer, customer, loser == nil ? .joined : .policy, follows ? .follow : .stay)
       ]
     }
   }

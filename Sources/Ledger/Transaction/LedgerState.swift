@@ -58,7 +58,7 @@ struct LedgerState {
     var isChanged = false
     var isValidation = false
     var hasNewHolders = false
-    /// The proof by which it gives access, if no notification and no earlier entry told that it does so and a refund may be unknown.
+    /// The old proof that gives access; `nil` if a notification or an earlier entry confirms the access.
     var oldProof: UnconfirmedProof?
     /// See ``LedgerReceipt/unconfirmedProof``.
     var unconfirmedProof: Date?
@@ -190,7 +190,7 @@ struct LedgerState {
     purchases.compactMap { id, purchase in purchase.oldProof.map { (id, $0) } }.sorted { $0.0 < $1.0 }
   }
 
-  /// The purchases of this batch whose facts are kept without what tells of an erased customer: no customer has them.
+  /// The changed purchases of erased customers that have no owner now. Personal data is removed from their facts.
   var erasedPurchases: [String] {
     purchases.filter { _, purchase in
       purchase.isChanged && purchase.stored?.erasure != nil && purchase.stored?.owner == nil
@@ -264,7 +264,7 @@ extension LedgerState.Purchase {
       holders: claim.holders, erasure: erasure, moves: stored?.moves, unprovenMoves: stored?.unprovenMoves,
       isUnconfirmed: unconfirmedProof != nil || stored?.isUnconfirmed ?? false)
     if claim.isCounted {
-      if entry.claim?.strength ?? .proof == .proof {
+      if entry.isProven {
         now.moves = now.moves.counting(moveAt: entry.instant)
       } else {
         now.unprovenMoves = now.unprovenMoves.counting(moveAt: entry.instant)
@@ -286,7 +286,7 @@ extension LedgerState.Purchase {
     let isRepeated =
       entry.isValidation && !receipt.isNews && now.isCounted == before?.isCounted
       && now.owner == before?.owner
-      && now.customers == before?.customers && subscription.gives(asMuchAs: before?.subscription)
+      && now.customers == before?.customers && subscription.hasSameAccess(as: before?.subscription)
     if !isRepeated {
       concerned.formUnion(now.customers.union(before?.customers ?? []).union([former].compactMap(\.self)))
     } else if let asked = entry.asks(about: receipt) {
@@ -341,27 +341,26 @@ extension LedgerState.Purchase {
     let owner = stored?.owner ?? formerOwner(in: entry.app)
     let holders = stored?.holders ?? []
     let claimant = claimant(of: entry, owner, subscription)
-    let strength = entry.claim?.strength ?? .proof
-    let isProven = strength == .proof
+    let isProven = entry.isProven
     let moves = isProven ? stored?.moves : stored?.unprovenMoves
-    let mayJoin = isProven || strength == .oldBuild
+    let mayJoin = isProven || entry.claim?.strength == .oldBuild
     guard let app = entry.app else { return SharedClaim(outcome: .settled(owner), holders: holders) }
     if let transfer = entry.transfer {
       return transfer.claim(owner: owner, holders: holders, in: app, at: entry.instant)
     }
     if app.sharesPurchases {
-      return share(
-        claimant: claimant, owner: owner, holders: holders, limit: app.devicesPerPurchase,
-        mayJoin: mayJoin, isProven: isProven, keepsNamed: [.accept, .observe].contains(app.clientWrites),
-        moves: moves, mostMoves: app.devicesPerPurchase,
-        at: entry.instant)
+      return DeviceSharing(
+        limit: app.devicesPerPurchase, mayJoin: mayJoin, isProven: isProven,
+        keepsNamed: [.accept, .observe].contains(app.clientWrites), moves: moves,
+        mostMoves: app.devicesPerPurchase, at: entry.instant
+      ).claim(by: claimant, owner: owner, holders: holders)
     }
     let isActive =
       app.counts(subscription, for: owner?.customer, at: entry.instant)
       && subscription.phase(at: entry.instant).status.grantsAccess
     // The transfer policy is for users. A device that may join replaces the only device that has the purchase.
     let devicePolicy: TransferPolicy = mayJoin ? .transfer : .keep
-    let outcome = Subscriptions.settle(
+    let outcome = decideOwner(
       claimant: claimant, owner: owner, token: subscription.customerToken,
       decidedToken: stored?.decidedToken, kind: app.customer,
       policy: app.customer == .device ? devicePolicy : app.transferPolicy, isActive: isActive,
@@ -373,7 +372,7 @@ extension LedgerState.Purchase {
 
 extension Subscription {
   /// Whether the stored row has the same product, tier and phases. The configuration may have changed since it was written.
-  fileprivate func gives(asMuchAs stored: Subscription?) -> Bool {
+  fileprivate func hasSameAccess(as stored: Subscription?) -> Bool {
     stored.map { $0.productID == productID && $0.tier == tier && $0.phases == phases } ?? false
   }
 }

@@ -174,7 +174,7 @@ package final class LedgerWriter: Sendable {
     var metadata = Self.metadata(of: entries, because: "a lock was not granted in time")
     metadata["entries"] = "\(entries.count)"
     TraceContext.$current.withValue(entries.count == 1 ? entries[0].trace : nil) {
-      logger.warning("the database did not take an entry now", metadata: metadata)
+      logger.warning("an entry is answered 503", metadata: metadata)
     }
     metrics.unavailable.increment(by: entries.count)
     for waiting in entries { waiting.continuation.resume(throwing: ServiceError.databaseUnavailable) }
@@ -222,7 +222,7 @@ package final class LedgerWriter: Sendable {
     } catch let error as PostgresError where error.isTransient {
       // After 200 it would wait for a replay; after 503 the App Store sends it again.
       logger.warning(
-        "the database did not take an entry now", metadata: Self.metadata(of: batch, because: error))
+        "an entry is answered 503", metadata: Self.metadata(of: batch, because: error))
       metrics.unavailable.increment(by: batch.count)
       for waiting in batch { waiting.continuation.resume(throwing: ServiceError.databaseUnavailable) }
     } catch {

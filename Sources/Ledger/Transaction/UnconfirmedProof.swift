@@ -65,8 +65,8 @@ extension LedgerEntry {
 /// A proof after which the App Store may have signed a refund of which no notification told.
 struct UnconfirmedProof: Sendable {
   var signedAt: Date
-  /// The history of notifications that begins at this instant, or before, has what came after the proof. Where another transaction may
-  /// have the end, only a history from the purchase on counts.
+  /// Reconciling must have read the history of notifications from here on to rule out a refund. Where another transaction may have the
+  /// end, only a history from the purchase on counts.
   var needsHistorySince: Date
   /// Whether the history that reconciling is reading told of it: the rest of the history has what came after it.
   var isOfHistory: Bool

@@ -51,6 +51,9 @@ extension Doctor {
         if let catalog { results += try await clientWrites(pool, settings, catalog) }
         if let result = try await contestedPurchases(pool) { results.append(result) }
         results.append(try await supportRole(pool))
+        if let result = try await pool.withConnection({ try await Self.rolesOfClients(on: $0) }) {
+          results.append(result)
+        }
         if let result = try await otherRoles(pool) { results.append(result) }
         if let result = try await rightsBeyondTheList(pool) { results.append(result) }
         for schema in ["receiptd", "public"] {

@@ -2,7 +2,7 @@ import Postgres
 
 /// Compares the rights on receiptd's tables, views and functions with those that `receiptd_set_rights()` gives.
 extension Doctor {
-  private static let rightsRemedy = "as the tables' owner, run SELECT receiptd_set_rights()"
+  static let rightsRemedy = "as the tables' owner, run SELECT receiptd_set_rights()"
 
   /// Names rights of receiptd's roles, of clients' roles and of PUBLIC that the list does not have: a `GRANT … ON ALL TABLES`, say.
   /// - Returns: `nil` if there are none.

@@ -61,8 +61,6 @@ extension Doctor {
 
 /// Checks of what other roles than the server's may read and write.
 extension Doctor {
-  private static let rightsRemedy = "as the tables' owner, run SELECT receiptd_set_rights()"
-
   /// Checks that support's role reads its views, and that no role of people or of an API reads what only the server may.
   func supportRole(_ pool: PostgresPool) async throws -> CheckResult {
     let row = try await pool.query(
@@ -102,6 +100,22 @@ extension Doctor {
         "\(Self.rightsRemedy); a role that keeps the right has it by another role: REVOKE that one")
     }
     return .ok("support role", "receiptd_support can read the views, and no secret")
+  }
+
+  /// Names receiptd's roles that PostgREST's sign-in role may take: a client's token names the role of its request.
+  /// - Returns: `nil` if there are none.
+  static func rolesOfClients(on connection: PostgresConnection) async throws -> CheckResult? {
+    let names = try await connection.query(
+      """
+      SELECT r.rolname::text AS name FROM pg_roles r JOIN pg_roles login ON login.rolname = 'authenticator'
+      WHERE r.rolname LIKE 'receiptd\\_%' AND NOT login.rolsuper AND pg_has_role(login.oid, r.oid, 'MEMBER') ORDER BY 1
+      """
+    ).map { try $0.decode("name", as: String.self) }
+    guard !names.isEmpty else { return nil }
+    return .fail(
+      "roles of clients",
+      "authenticator may act as \(names.joined(separator: ", ")), so a token that names the role does",
+      "REVOKE \(names.joined(separator: ", ")) FROM authenticator")
   }
 
   /// Names the roles that receiptd does not know and that may read secrets or write receiptd's tables: a server's own role, or a

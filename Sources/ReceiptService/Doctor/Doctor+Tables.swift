@@ -312,7 +312,8 @@ struct TableShape {
 
   /// The triggers of `receiptd_set_guards()`.
   private static let clientGuards = [
-    "receiptd_forget_added_delete", "receiptd_forget_added_truncate", "receiptd_forget_added_update",
+    "receiptd_forget_added_change", "receiptd_forget_added_delete", "receiptd_forget_added_truncate",
+    "receiptd_forget_added_update",
     "receiptd_guard_premium_insert", "receiptd_guard_premium_update", "receiptd_guard_written_insert",
     "receiptd_guard_written_update", "receiptd_forget_backend_update", "receiptd_note_added_insert",
     "receiptd_note_backend_insert",

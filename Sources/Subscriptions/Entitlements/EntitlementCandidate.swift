@@ -11,6 +11,30 @@ struct EntitlementCandidate {
     static func < (a: Access, b: Access) -> Bool { a.rawValue < b.rawValue }
   }
 
+  /// What decides before the dates do, also between a child's device and its parent's.
+  struct Strength: Comparable, Hashable {
+    let access: Access
+    /// Without access the rank does not count: the source that ended last decides.
+    private let rank: Int
+    /// `false` for a trial with full access, which has no tier.
+    private let opensTier: Bool
+
+    /// No access.
+    init() { self.init(.none, rank: .min, hasTier: false) }
+
+    init(_ access: Access, rank: Int, hasTier: Bool) {
+      self.access = access
+      self.rank = access > .none ? rank : .min
+      opensTier = access != .full || hasTier
+    }
+
+    static func < (a: Strength, b: Strength) -> Bool {
+      if a.access != b.access { return a.access < b.access }
+      if a.rank != b.rank { return a.rank < b.rank }
+      return !a.opensTier && b.opensTier
+    }
+  }
+
   var access: Access
   var tier: String?
   /// The tier's rank in the catalog.
@@ -29,8 +53,8 @@ struct EntitlementCandidate {
   var name: String
   var source: Entitlements.Source
 
-  /// Whether it is a grant, or a purchase of which no refund can be unknown.
-  var isPaidOrGranted: Bool {
+  /// Whether it is a grant, or a purchase that does not wait for the App Store's answer.
+  var isConfirmed: Bool {
     switch source {
     case .subscription(let subscription): !subscription.isUnconfirmed
     case .grant: true
@@ -48,11 +72,10 @@ struct EntitlementCandidate {
     }
   }
 
+  var strength: Strength { Strength(access, rank: rank, hasTier: tier != nil) }
+
   func isWeaker(than other: EntitlementCandidate) -> Bool {
-    if access != other.access { return access < other.access }
-    // Without access the rank does not count: the source that ended last decides.
-    if access > .none, rank != other.rank { return rank < other.rank }
-    if access == .full, (tier == nil) != (other.tier == nil) { return tier == nil }
+    if strength != other.strength { return strength < other.strength }
     if lasts != other.lasts { return lasts < other.lasts }
     if began != other.began { return began < other.began }
     return name < other.name

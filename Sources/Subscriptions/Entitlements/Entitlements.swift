@@ -19,23 +19,25 @@ public struct Entitlements: Sendable, Hashable {
   public var everHadAccess: Bool
   /// The source that decided; nil if the customer never had one.
   public var source: Source?
-  /// The kind of access, and the rank of its tier.
-  fileprivate var access = EntitlementCandidate.Access.none
-  fileprivate var rank = Int.min
+  fileprivate var strength = EntitlementCandidate.Strength()
 
   /// Whether a purchase or a grant gives full access.
   public var isPaidOrGranted: Bool {
     switch source {
-    case .subscription, .grant: access == .full
+    case .subscription, .grant: strength.access == .full
     case .trial, .freeAccess, nil: false
     }
   }
 
   /// Whether another customer's entitlements open more, or as much for longer.
   public func isWeaker(than other: Entitlements) -> Bool {
-    if access != other.access { return access < other.access }
-    if access > .none, rank != other.rank { return rank < other.rank }
-    return access > .none && (validUntil ?? .distantFuture) < (other.validUntil ?? .distantFuture)
+    if strength != other.strength { return strength < other.strength }
+    return strength.access > .none && (validUntil ?? .distantFuture) < (other.validUntil ?? .distantFuture)
+  }
+
+  /// Whether a client without network loses this access before another's.
+  public func endsOfflineBefore(_ other: Entitlements) -> Bool {
+    (offlineGraceUntil ?? .distantPast) < (other.offlineGraceUntil ?? .distantPast)
   }
 
   /// The last second of the year 9999: later than every date that clients can read.
@@ -89,7 +91,7 @@ extension App {
       validUntil: [end, nextChange].compactMap(\.self).min(),
       offlineGraceUntil: isOpen ? offlineEnd(of: best, among: candidates, at: instant) : nil,
       everHadAccess: everHadAccess, source: best.source)
-    (entitlements.access, entitlements.rank) = (best.access, best.rank)
+    entitlements.strength = best.strength
     return entitlements
   }
 
@@ -118,7 +120,7 @@ extension App {
     }
     guard offline == .paidTime else { return grace }
     let ends = candidates.filter {
-      $0.access >= best.access && $0.rank >= best.rank && $0.isPaidOrGranted && $0.isOfProduction
+      $0.access >= best.access && $0.rank >= best.rank && $0.isConfirmed && $0.isOfProduction
     }.map { $0.weakensAt ?? $0.lasts }
     let last = max(grace, ends.max() ?? grace)
     return last >= .distantFuture ? Entitlements.endless : min(last, Entitlements.endless)

@@ -38,11 +38,6 @@ public struct Holder: Sendable, Hashable {
   }
 }
 
-extension Holder {
-  /// Whether another device may have its place back.
-  fileprivate func owes(_ device: String) -> Bool { displaced.contains { $0.deviceID == device } }
-}
-
 /// A device that lost its place to another one by the app's rules.
 ///
 /// It stands at the device that has the place. Where another device takes the place, it stands there from then on. Each place
@@ -93,134 +88,188 @@ public struct SharedClaim: Sendable, Hashable {
 /// device becomes the owner. A device that only names the transaction's id proves nothing: it replaces only such devices.
 ///
 /// The transaction also fits any device id that a client invents. So only a limited number of devices with a proof are
-/// replaced within 24 hours; the next claim is postponed. After the first few of them the device that joined last gives way, so
-/// that invented devices replace each other. From then on a device that lost its place has it back by its next proof: the device
-/// that has the place gives way, and the move is not counted. A place goes back to the first two devices that lost it. So invented devices, which come anew each day, wear down no devices
-/// of the Apple Account that prove the purchase within ``Displaced/lifetime``. A device without a proof always gives way to one
-/// with a proof. The device to which support gave the purchase gives way to none, unless it is the only one that may have it.
+/// replaced within 24 hours; the next claim is postponed. After the first few of them the device that joined last gives
+/// way, so that invented devices replace each other. From then on a device that lost its place has it back by its next
+/// proof: the device that has the place gives way, and the move is not counted. A place goes back to the first two
+/// devices that lost it, within ``Displaced/lifetime``. Invented device ids therefore cannot displace the account's real
+/// devices for good.
 ///
-/// - Parameters:
-///   - claimant: the device that proves the purchase; nil for a notification of the App Store, which changes nothing.
-///   - owner: the owner.
-///   - holders: the devices that have it, without the owner if it got the purchase before sharing was allowed.
-///   - limit: the number of devices. A reduced limit removes no device.
-///   - mayJoin: whether the claimant may join a purchase of another device.
-///   - isProven: whether the claimant shows possession. A bare transaction id does not.
-///   - keepsNamed: whether an owner who only named the transaction's id keeps a place beside a device with a proof: old builds are in
-///     use. Otherwise the first proof takes the purchase.
-///   - moves: the recent moves of the purchase.
-///   - mostMoves: how many of them there may be within 24 hours.
-///   - instant: the current time.
-public func share(
-  claimant: Customer?, owner: Ownership?, holders: [Holder], limit: Int, mayJoin: Bool,
-  isProven: Bool = true, keepsNamed: Bool = true, moves: MoveCount? = nil, mostMoves: Int = .max,
-  at instant: Date
-) -> SharedClaim {
-  guard let claimant, case .device(let device) = claimant else {
-    return SharedClaim(outcome: .settled(owner), holders: holders)
+/// A device without a proof always gives way to one with a proof. The device to which support gave the purchase gives way
+/// to none, unless it is the only one that may have it.
+public struct DeviceSharing: Sendable {
+  /// The number of devices that may have the purchase. A reduced limit removes no device.
+  public var limit: Int
+  /// Whether the claimant may join a purchase of another device.
+  public var mayJoin: Bool
+  /// Whether the claimant shows possession. A bare transaction id does not.
+  public var isProven: Bool
+  /// Whether an owner who only named the transaction's id keeps a place beside a device with a proof: old builds are in use. Otherwise
+  /// the first proof takes the purchase.
+  public var keepsNamed: Bool
+  /// The recent moves of the purchase.
+  public var moves: MoveCount?
+  /// How many of them there may be within 24 hours.
+  public var mostMoves: Int
+  /// The current time.
+  public var instant: Date
+
+  /// Creates the circumstances of a claim; without a count of moves there may be any number.
+  public init(
+    limit: Int, mayJoin: Bool, isProven: Bool = true, keepsNamed: Bool = true, moves: MoveCount? = nil,
+    mostMoves: Int = .max, at instant: Date
+  ) {
+    self.limit = limit
+    self.mayJoin = mayJoin
+    self.isProven = isProven
+    self.keepsNamed = keepsNamed
+    self.moves = moves
+    self.mostMoves = mostMoves
+    self.instant = instant
   }
-  guard let owner, case .device(let first) = owner.customer else {
+
+  /// The outcome of a claim.
+  ///
+  /// - Parameters:
+  ///   - claimant: the device that proves the purchase; nil for a notification of the App Store, which changes nothing.
+  ///   - holders: the devices that have it, without the owner if it got the purchase before sharing was allowed.
+  public func claim(by claimant: Customer?, owner: Ownership?, holders: [Holder]) -> SharedClaim {
+    guard let claimant, case .device(let device) = claimant else {
+      return SharedClaim(outcome: .settled(owner), holders: holders)
+    }
+    guard let owner, case .device(let first) = owner.customer else {
+      return SharedClaim(
+        outcome: .settled(Ownership(firstClaimant: claimant, isProven: isProven)),
+        holders: [Holder(device, at: instant, isProven: isProven)])
+    }
+    var holders = complete(holders, of: owner, first)
+    let place = holders.firstIndex { $0.deviceID == device }
+    if let place, holders[place].isBarred {
+      return SharedClaim(outcome: .refused(owner: owner), holders: holders)
+    }
+    if isProven, !keepsNamed, owner.reason == .unprovenClaim, device != first {
+      holders.removeAll { $0.deviceID == first || $0.deviceID == device }
+      return SharedClaim(
+        outcome: .moved(Ownership(firstClaimant: claimant, isProven: true), from: owner.customer),
+        holders: holders + [Holder(device, at: instant)])
+    }
+    if let place {
+      holders[place].provedAt = max(holders[place].provedAt, instant)
+      let isFirstProof = isProven && owner.reason == .unprovenClaim && device == first
+      if isProven { holders[place].isProven = true }
+      return SharedClaim(
+        outcome: .settled(isFirstProof ? Ownership(firstClaimant: claimant, isProven: true) : owner),
+        holders: holders)
+    }
+    guard mayJoin else { return SharedClaim(outcome: .refused(owner: owner), holders: holders) }
+    guard holders.count(where: { !$0.isBarred }) >= limit else {
+      for index in holders.indices { holders[index].displaced.removeAll { $0.deviceID == device } }
+      return SharedClaim(
+        outcome: .shared(owner, with: claimant, insteadOf: nil),
+        holders: holders + [Holder(device, at: instant, isProven: isProven)])
+    }
+    return displacement(by: device, owner, first, holders)
+  }
+
+  /// The holders with the owner, and with the device from which support took the purchase; without those that may have no place back
+  /// any more.
+  private func complete(_ holders: [Holder], of owner: Ownership, _ first: String) -> [Holder] {
+    var holders = holders
+    for index in holders.indices {
+      holders[index].displaced.removeAll { instant >= $0.at + Displaced.lifetime }
+    }
+    if !holders.contains(where: { $0.deviceID == first }) {
+      // The time of its proof is unknown, so it counts as the oldest.
+      holders.append(
+        Holder(first, at: Date(timeIntervalSince1970: 0), isProven: owner.reason != .unprovenClaim))
+    }
+    // Support took it before sharing was allowed: keep that when the owner changes.
+    if case .support(takenFrom: .device(let former)) = owner.reason,
+      !holders.contains(where: { $0.deviceID == former })
+    {
+      holders.append(Holder(former, at: instant, isBarred: true))
+    }
+    return holders
+  }
+
+  /// A device takes the place of another one, unless none may give way now.
+  private func displacement(
+    by device: String, _ owner: Ownership, _ first: String, _ former: [Holder]
+  ) -> SharedClaim {
+    guard let last = givingWay(to: device, owner, first, former) else {
+      return SharedClaim(outcome: .refused(owner: owner), holders: former)
+    }
+    let isReturn = isProven && last.owes(device)
+    guard isReturn || moves.allowsMove(limit: mostMoves, at: instant) || isProven && !last.isProven else {
+      return SharedClaim(outcome: .postponed(owner: owner), holders: former)
+    }
+    var holders = former
+    var joining = Holder(device, at: instant, isProven: isProven)
+    if isReturn {
+      // The devices that lost the place before this one may still have it back.
+      joining.displaced = Array(last.displaced.prefix { $0.deviceID != device })
+    } else {
+      let lost = last.isProven ? last.displaced + [Displaced(last.deviceID, at: instant)] : []
+      joining.displaced = Array(lost.prefix(Displaced.mostOfPlace))
+      exchangePlaces(of: &joining, with: &holders)
+    }
+    holders.removeAll { $0.deviceID == last.deviceID }
+    holders.append(joining)
+    let loser = Customer.device(last.deviceID)
     return SharedClaim(
-      outcome: .settled(Ownership(firstClaimant: claimant, isProven: isProven)),
-      holders: [Holder(device, at: instant, isProven: isProven)])
+      outcome: loser == owner.customer
+        ? .moved(Ownership(joining: .device(device), isProven: isProven), from: loser)
+        : .shared(owner, with: .device(device), insteadOf: loser),
+      holders: holders, isReturn: isReturn)
   }
-  var holders = holders
-  for index in holders.indices {
-    holders[index].displaced.removeAll { instant >= $0.at + Displaced.lifetime }
+
+  /// The device that gives way; `nil` if none does.
+  private func givingWay(
+    to device: String, _ owner: Ownership, _ first: String, _ holders: [Holder]
+  ) -> Holder? {
+    let keepsOwner = if case .support = owner.reason { limit > 1 } else { false }
+    let displaceable = holders.filter {
+      !$0.isBarred && (isProven || !$0.isProven) && !(keepsOwner && $0.deviceID == first)
+    }
+    let areMany = moves.areMany(at: instant)
+    if isProven, let taker = displaceable.first(where: { $0.owes(device) }) {
+      // The second device of a place has that one back at any time: with another one, it would leave two devices this place.
+      let isSecond = taker.displaced.first?.deviceID != device
+      if areMany || isSecond || !moves.allowsMove(limit: mostMoves, at: instant) { return taker }
+    }
+    return displaceable.min(by: areMany ? Holder.joinedLater : Holder.provedEarlier)
   }
-  if !holders.contains(where: { $0.deviceID == first }) {
-    // The time of its proof is unknown, so it counts as the oldest.
-    holders.append(
-      Holder(first, at: Date(timeIntervalSince1970: 0), isProven: owner.reason != .unprovenClaim))
-  }
-  // Support took it before sharing was allowed: keep that when the owner changes.
-  if case .support(takenFrom: .device(let former)) = owner.reason,
-    !holders.contains(where: { $0.deviceID == former })
-  {
-    holders.append(Holder(former, at: instant, isBarred: true))
-  }
-  let place = holders.firstIndex { $0.deviceID == device }
-  if let place, holders[place].isBarred {
-    return SharedClaim(outcome: .refused(owner: owner), holders: holders)
-  }
-  if isProven, !keepsNamed, owner.reason == .unprovenClaim, device != first {
-    holders.removeAll { $0.deviceID == first || $0.deviceID == device }
-    return SharedClaim(
-      outcome: .moved(Ownership(firstClaimant: claimant, isProven: true), from: owner.customer),
-      holders: holders + [Holder(device, at: instant)])
-  }
-  if let place {
-    holders[place].provedAt = max(holders[place].provedAt, instant)
-    let isFirstProof = isProven && owner.reason == .unprovenClaim && device == first
-    if isProven { holders[place].isProven = true }
-    return SharedClaim(
-      outcome: .settled(isFirstProof ? Ownership(firstClaimant: claimant, isProven: true) : owner),
-      holders: holders)
-  }
-  guard mayJoin else { return SharedClaim(outcome: .refused(owner: owner), holders: holders) }
-  let having = holders.filter { !$0.isBarred }
-  var joining = Holder(device, at: instant, isProven: isProven)
-  let former = holders.firstIndex { $0.owes(device) }
-  guard having.count >= limit else {
-    if let former { holders[former].displaced.removeAll { $0.deviceID == device } }
-    return SharedClaim(
-      outcome: .shared(owner, with: claimant, insteadOf: nil), holders: holders + [joining])
-  }
-  let keepsOwner = if case .support = owner.reason { limit > 1 } else { false }
-  let displaceable = having.filter { (isProven || !$0.isProven) && !(keepsOwner && $0.deviceID == first) }
-  let areMany = moves.areMany(at: instant)
-  let isAllowed = moves.allowsMove(limit: mostMoves, at: instant)
-  let taker = isProven ? displaceable.first { $0.owes(device) } : nil
-  // The second device of a place has that one back at any time: with another one, it would leave two devices this place.
-  let isNext = taker.map { $0.displaced.first?.deviceID != device } ?? false
-  guard
-    let last = (areMany || !isAllowed || isNext ? taker : nil)
-      ?? displaceable.min(by: areMany ? joinedLater : provedEarlier)
-  else {
-    return SharedClaim(outcome: .refused(owner: owner), holders: holders)
-  }
-  let isReturn = last.deviceID == taker?.deviceID
-  guard isAllowed || isReturn || isProven && !last.isProven else {
-    return SharedClaim(outcome: .postponed(owner: owner), holders: holders)
-  }
-  if isReturn {
-    // The devices that lost the place before this one may still have it back.
-    joining.displaced = Array(last.displaced.prefix { $0.deviceID != device })
-  } else {
-    let lost = last.isProven ? last.displaced + [Displaced(last.deviceID, at: instant)] : []
-    joining.displaced = Array(lost.prefix(Displaced.mostOfPlace))
-    if let former {
-      if isProven, holders[former].displaced.first?.deviceID == device {
-        // The claimant had another place before: the device that took that place gives way to those of this one instead.
-        holders[former].displaced = joining.displaced
-        joining.displaced = []
-      } else {
-        holders[former].displaced.removeAll { $0.deviceID == device }
-      }
+
+  /// A claimant that may have another place back, and takes this one, leaves the other one: its device gives way to the devices that
+  /// lost this place, if the claimant was the first to lose it.
+  private func exchangePlaces(of joining: inout Holder, with holders: inout [Holder]) {
+    let device = joining.deviceID
+    guard let other = holders.firstIndex(where: { $0.owes(device) }) else { return }
+    if isProven, holders[other].displaced.first?.deviceID == device {
+      holders[other].displaced = joining.displaced
+      joining.displaced = []
+    } else {
+      holders[other].displaced.removeAll { $0.deviceID == device }
     }
   }
-  holders.removeAll { $0.deviceID == last.deviceID }
-  holders.append(joining)
-  let loser = Customer.device(last.deviceID)
-  return SharedClaim(
-    outcome: loser == owner.customer
-      ? .moved(Ownership(joining: claimant, isProven: isProven), from: loser)
-      : .shared(owner, with: claimant, insteadOf: loser),
-    holders: holders, isReturn: isReturn)
 }
 
-/// Devices without a proof first, then the ones with the oldest proof.
-private func provedEarlier(_ a: Holder, _ b: Holder) -> Bool {
-  if a.isProven != b.isProven { return b.isProven }
-  return (a.provedAt, a.since, a.deviceID) < (b.provedAt, b.since, b.deviceID)
-}
+extension Holder {
+  /// Whether another device may have its place back.
+  fileprivate func owes(_ device: String) -> Bool { displaced.contains { $0.deviceID == device } }
 
-/// Devices without a proof first, then the ones in another device's place, and of these and of the others the ones that joined
-/// last.
-private func joinedLater(_ a: Holder, _ b: Holder) -> Bool {
-  if a.isProven != b.isProven { return b.isProven }
-  if a.displaced.isEmpty != b.displaced.isEmpty { return b.displaced.isEmpty }
-  return (a.since, a.deviceID) > (b.since, b.deviceID)
+  /// Devices without a proof first, then the ones with the oldest proof.
+  fileprivate static func provedEarlier(_ a: Holder, _ b: Holder) -> Bool {
+    if a.isProven != b.isProven { return b.isProven }
+    return (a.provedAt, a.since, a.deviceID) < (b.provedAt, b.since, b.deviceID)
+  }
+
+  /// Devices without a proof first, then the ones in another device's place, and of these and of the others the ones that
+  /// joined last.
+  fileprivate static func joinedLater(_ a: Holder, _ b: Holder) -> Bool {
+    if a.isProven != b.isProven { return b.isProven }
+    if a.displaced.isEmpty != b.displaced.isEmpty { return b.displaced.isEmpty }
+    return (a.since, a.deviceID) > (b.since, b.deviceID)
+  }
 }
 
 extension [Holder] {

@@ -79,7 +79,7 @@ public enum ClaimOutcome: Sendable, Hashable {
 ///   - isActive: whether the purchase gives access now.
 ///   - isProven: whether the claimant shows possession. A bare transaction id does not.
 ///   - mayDisplace: whether the policy may move the purchase once more now; see ``MoveCount``.
-public func settle(
+public func decideOwner(
   claimant: Customer?, owner: Ownership?, token: UUID?, decidedToken: UUID?, kind: CustomerKind,
   policy: TransferPolicy, isActive: Bool, isProven: Bool = true, mayDisplace: Bool = true
 ) -> ClaimOutcome {
@@ -128,97 +128,4 @@ extension TransferPolicy {
 private func outcome(_ owner: Ownership?, movedFrom previous: Customer?) -> ClaimOutcome {
   if let owner, let previous { return .moved(owner, from: previous) }
   return .settled(owner)
-}
-
-/// The owner of a purchase: a user or a device of one app.
-public enum Customer: Sendable, Hashable {
-  /// A user, by the `sub` of a token or Apple's `appAccountToken`.
-  case user(UUID)
-  /// A device, by the id that it generated.
-  case device(String)
-
-  /// The id without the kind; a UUID in lower case, as in PostgreSQL.
-  public var id: String {
-    switch self {
-    case .user(let id): id.uuidString.lowercased()
-    case .device(let id): id
-    }
-  }
-
-  /// The user's id; `nil` for a device.
-  package var userID: UUID? {
-    if case .user(let id) = self { id } else { nil }
-  }
-
-  /// The device's id; `nil` for a user.
-  package var deviceID: String? {
-    if case .device(let id) = self { id } else { nil }
-  }
-
-  /// Whether this is a user or a device.
-  package var kind: CustomerKind {
-    switch self {
-    case .user: .user
-    case .device: .device
-    }
-  }
-
-  /// `user` or `device`, for columns and responses.
-  package var kindWord: String { kind.rawValue }
-
-  /// The name of the customer's advisory lock.
-  package var lockName: String {
-    switch self {
-    case .user(let id): id.uuidString
-    case .device(let id): id
-    }
-  }
-}
-
-/// How many times a purchase or a trial moved to another customer by the app's rules, within 24 hours.
-///
-/// A proof fits any device id that a client invents, and each move leaves rows that are never deleted. The count is stored
-/// with the purchase or the trial and read under its lock, so that it holds for all servers and over restarts.
-public struct MoveCount: Sendable, Hashable {
-  /// The first of these moves. 24 hours later a new count begins.
-  public let since: Date
-  /// The number of moves, at least 1.
-  public let moves: Int
-
-  /// Creates a count from a stored one.
-  public init(since: Date, moves: Int) {
-    self.since = since
-    self.moves = moves
-  }
-
-  static let length: TimeInterval = 86_400
-
-  fileprivate func isOver(at instant: Date) -> Bool { instant >= since + Self.length }
-}
-
-extension MoveCount? {
-  /// Whether one more move stays within the limit.
-  public func allowsMove(limit: Int, at instant: Date) -> Bool {
-    guard let self, !self.isOver(at: instant) else { return true }
-    return self.moves < limit
-  }
-
-  /// Whether there were more moves within 24 hours than a family's reinstalls explain. From then on the customer that came last
-  /// gives way, so invented devices replace each other.
-  public func areMany(at instant: Date) -> Bool {
-    guard let self, !self.isOver(at: instant) else { return false }
-    return self.moves >= 3
-  }
-
-  /// The count after one more move.
-  public func counting(moveAt instant: Date) -> MoveCount {
-    guard let self, !self.isOver(at: instant) else { return MoveCount(since: instant, moves: 1) }
-    return MoveCount(since: self.since, moves: self.moves + 1)
-  }
-
-  /// The time until a new count begins.
-  public func wait(at instant: Date) -> TimeInterval {
-    guard let self else { return 0 }
-    return max(0, (self.since + MoveCount.length).timeIntervalSince(instant))
-  }
 }

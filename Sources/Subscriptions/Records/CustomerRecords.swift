@@ -25,16 +25,6 @@ public struct CustomerRecords: Sendable, Hashable {
     self.freeAccess = freeAccess
   }
 
-  /// Adds the records of another customer, as of a parent's second device. A purchase, a grant and a trial of both counts once.
-  public mutating func add(_ other: CustomerRecords) {
-    let known = Set(subscriptions.map(\.current.originalTransactionID))
-    subscriptions += other.subscriptions.filter { !known.contains($0.current.originalTransactionID) }
-    let given = Set(grants.map(\.id))
-    grants += other.grants.filter { !given.contains($0.id) }
-    hadGrant = hadGrant || other.hadGrant
-    if let later = other.trial, trial.map({ $0.endsAt < later.endsAt }) ?? true { trial = later }
-  }
-
   /// The environment of the records: that of real purchases where any record is of it, or where there is none; else that of the sandbox
   /// where any is of it.
   public var environment: StoreEnvironment {

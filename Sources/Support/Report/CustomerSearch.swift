@@ -268,6 +268,9 @@ package struct CustomerSearch: Sendable {
         \(ofSecret)
         UNION ALL SELECT bundle_id FROM outbox
         WHERE key = \(id) AND destination NOT IN ('profiles', 'event', 'notification') AND NOT payload ? 'erased'
+        UNION ALL SELECT bundle_id FROM lifecycle_events WHERE former_device_id = \(id)
+        UNION ALL SELECT bundle_id FROM lifecycle_events WHERE child_device_ids ? \(id)
+        UNION ALL SELECT bundle_id FROM pairing_codes WHERE device_id = \(id)
         UNION ALL SELECT bundle_id FROM purchase_devices WHERE device_id = \(id)
         UNION ALL SELECT bundle_id FROM trials WHERE displaced_device_id = \(id)
         UNION ALL SELECT bundle_id FROM trials WHERE next_displaced_device_id = \(id)

@@ -77,6 +77,26 @@ import Testing
     }
   }
 
+  @Test func `doctor fails where a client's token may name one of receiptd's roles`() async throws {
+    try await PremiumWriterTests.with("refuse") { live in
+      let create = """
+        DO $$ BEGIN CREATE ROLE authenticator LOGIN NOINHERIT;
+        EXCEPTION WHEN duplicate_object OR unique_violation THEN NULL; END $$
+        """
+      func lines(_ statements: [String]) async throws -> [String] {
+        try await Self.undone(statements, on: live.pool) { connection in
+          [try await Doctor.rolesOfClients(on: connection)?.line].compactMap(\.self)
+        }
+      }
+      let failed = try await lines([create, "GRANT receiptd_app TO authenticator"])
+      #expect(
+        failed.count == 1
+          && failed[0].hasPrefix("FAIL  roles of clients: authenticator may act as receiptd_app"),
+        "\(failed)")
+      #expect(try await lines([create]) == [])
+    }
+  }
+
   @Test func `doctor names the roles that can get around a mode`() async throws {
     try await PremiumWriterTests.with("refuse") { live in
       let stored = try #require(

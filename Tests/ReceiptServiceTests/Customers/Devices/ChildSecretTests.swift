@@ -192,6 +192,27 @@ import Testing
     }
   }
 
+  @Test func `a device that paid keeps its time without network beside a stranger's plan that names it`()
+    async throws
+  {
+    let configuration = try ScreenTime.configuration().replacing(
+      #""devicesPerPurchase": 10,"#, with: #""devicesPerPurchase": 10, "offline": "paidTime","#)
+    try await withHarness(configuration: configuration) { harness in
+      let stranger = try await harness.device("stranger", buys: ScreenTime.family)
+      harness.clock.advance(days: 20)
+      let bought = try await harness.device("victim", buys: ScreenTime.individual)
+      let before = try await harness.entitlements("victim")
+      let end = try #require(before.date("entitlements.offlineGraceUntil"))
+      #expect(end > harness.clock.now + 25 * 86_400)
+      #expect(try await harness.pair("victim", to: "stranger").status == 201)
+      #expect(try await harness.entitlements("victim").date("entitlements.offlineGraceUntil") == end)
+      // Once the purchase is over, the naming counts.
+      try await harness.happens(.refundLatest, to: bought.originalTransactionID)
+      #expect(try await harness.childState("victim") == "active active")
+      #expect(stranger.originalTransactionID != bought.originalTransactionID)
+    }
+  }
+
   @Test func `one plan pairs 20 more children a day than it allows, on all of its devices together`()
     async throws
   {

@@ -76,6 +76,25 @@ import Testing
     }
   }
 
+  @Test func `a child that bought the highest tier keeps it beside a trial of its parent that lasts longer`()
+    async throws
+  {
+    try await withScreenTime { harness in
+      let bought = try await harness.buysOfHousehold(ScreenTime.family, on: "ann", Self.secret("ann"))
+      harness.clock.advance(days: 20)
+      _ = try await harness.launch("phone", account: "mother", secret: Self.parentSecret)
+      let before = try await harness.child("ann")
+      #expect(try await harness.join("ann", to: "phone").status == 201)
+      let after = try await harness.child("ann")
+      #expect(after.string("entitlements.status") == "active")
+      #expect(after.string("entitlements.tier") == "family")
+      #expect(after.features == before.features)
+      // The trial stands in once the purchase is over.
+      try await harness.happens(.refundLatest, to: bought.originalTransactionID)
+      #expect(try await harness.childState("ann") == "trial active")
+    }
+  }
+
   // MARK: Parents
 
   @Test func `all devices of a parent are parents of the same children`() async throws {

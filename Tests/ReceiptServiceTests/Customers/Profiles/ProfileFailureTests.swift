@@ -44,6 +44,27 @@ import Work
     }
   }
 
+  /// A client may write such columns of its own row. As JSON the row took seconds, or an error.
+  @Test(arguments: [
+    ("json", #"'{"a": "\u0000"}'"#), ("jsonb", "(SELECT jsonb_agg(1) FROM generate_series(1, 1500000))"),
+  ])
+  func `a refund clears a row whatever the app's own columns have`(type: String, value: String) async throws {
+    try await withHarness { harness in
+      let (user, bought) = try await harness.customer()
+      #expect(try await harness.profileRow(of: user)?.product == TestApps.monthly)
+      try await LiveTables.run(
+        """
+        ALTER TABLE profiles ADD COLUMN data \(type);
+        UPDATE profiles SET data = \(value)
+        """, on: harness.pool)
+      try await harness.happens(.refundLatest, to: bought.originalTransactionID)
+      #expect(try await harness.profileRow(of: user)?.product == nil)
+      #expect(try await harness.count("outbox WHERE destination = 'profiles'") == 0)
+      // So does the end of the account.
+      _ = try await harness.pool.query("DELETE FROM profiles WHERE id = \(user)")
+    }
+  }
+
   @Test func `a customer whose lock is held, or whose transaction fails, stops no other customer's status`()
     async throws
   {

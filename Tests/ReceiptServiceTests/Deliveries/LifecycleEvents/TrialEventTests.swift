@@ -7,6 +7,7 @@ import Postgres
 import Subscriptions
 import Testing
 
+@testable import Deliveries
 @testable import ReceiptService
 @testable import Support
 
@@ -101,6 +102,34 @@ extension Harness {
       try await harness.timePasses(days: 31)
       #expect(
         receiver.types == ["grace.started", "grace.started", "trial.ended", "trial.ended", "trial.started"])
+    }
+  }
+
+  @Test func `a device whose records cannot be read stops no other device's events`() async throws {
+    try await withEvents { harness, receiver in
+      _ = try await harness.startTrial("broken", account: "ann")
+      _ = try await harness.startTrial("phone", account: "ben")
+      let bought = try await harness.deviceBuys("broken")
+      func set(_ environment: String) async throws {
+        _ = try await harness.pool.query(
+          """
+          UPDATE subscriptions SET environment = \(environment)
+          WHERE original_transaction_id = \(bought.originalTransactionID)
+          """)
+      }
+      // The word of a later build.
+      try await set("Beta")
+      harness.clock.advance(days: 30.5)
+      #expect(try await harness.service.deliveries.eventSweep.run() > 0)
+      func ended() async throws -> [String] {
+        try await harness.pool.query(
+          "SELECT device_id FROM lifecycle_events WHERE type = 'trial.ended' ORDER BY 1"
+        ).map { try $0.decode("device_id") }
+      }
+      #expect(try await ended() == ["phone"])
+      try await set("Production")
+      _ = try await harness.service.deliveries.eventSweep.run()
+      #expect(try await ended() == ["broken", "phone"])
     }
   }
 

@@ -44,6 +44,36 @@ import Work
     }
   }
 
+  @Test func `a customer whose records cannot be read stops no delivery to others, and is tried again`()
+    async throws
+  {
+    try await withWebhook { harness, receiver in
+      let (broken, bought) = try await harness.customer()
+      let (user, _) = try await harness.customer()
+      func set(_ environment: String) async throws {
+        _ = try await harness.pool.query(
+          """
+          UPDATE subscriptions SET environment = \(environment)
+          WHERE original_transaction_id = \(bought.originalTransactionID)
+          """)
+      }
+      // The word of a later build.
+      try await set("Beta")
+      try await harness.service.deliveries.outbox.run()
+      func told() -> [String?] { receiver.events.map { $0.value("data.customer.id") as? String } }
+      #expect(told() == [user.uuidString.lowercased()])
+      let waiting = try await harness.pool.query(
+        "SELECT attempts, last_error FROM outbox WHERE done_at IS NULL")
+      #expect(waiting.count == 1)
+      #expect(try waiting[0].decode("attempts") == 1)
+      #expect(try waiting[0].decode("last_error", as: String.self).hasPrefix("receiptd cannot read"))
+      try await set("Production")
+      harness.clock.advance(seconds: 60)
+      try await harness.service.deliveries.outbox.run()
+      #expect(told() == [user, broken].map { $0.uuidString.lowercased() })
+    }
+  }
+
   @Test
   func `a webhook event of 20 kB or more is given up with the reason and can be requeued when it is shorter`()
     async throws

@@ -53,7 +53,7 @@ import Testing
         return try await harness.notify(bought.notification.signedPayload)
       }
       #expect(held.status == 503)
-      let failures = lines.all.filter { $0.hasPrefix("the database did not take an entry now") }
+      let failures = lines.all.filter { $0.hasPrefix("an entry is answered 503") }
       #expect(failures.count == 1)
       #expect(failures.allSatisfy { $0.contains(" trace=") })
       await harness.stop()

@@ -61,6 +61,18 @@ import Testing
     lifecycle_events (id, type, bundle_id, environment, device_id, occurred_at, data, created_at)
       VALUES (gen_random_uuid(), 'expired', $app, 'Production', $id, now(), '{}', now())
     """,
+    """
+    lifecycle_events (id, type, bundle_id, environment, device_id, child_device_ids, occurred_at, data, created_at)
+      VALUES (gen_random_uuid(), 'child.unpaired', $app, 'Production', 'other', jsonb_build_array($id), now(), '{}', now())
+    """,
+    """
+    lifecycle_events (id, type, bundle_id, environment, device_id, former_device_id, occurred_at, data, created_at)
+      VALUES (gen_random_uuid(), 'transferred', $app, 'Production', 'other', $id, now(), '{}', now())
+    """,
+    """
+    pairing_codes (bundle_id, code_hash, device_id, created_at, expires_at)
+      VALUES ($app, sha256('c'), $id, now(), now())
+    """,
   ])
   func `a device with one trace alone is found and erased`(trace: String) async throws {
     try await withHarness { harness in
