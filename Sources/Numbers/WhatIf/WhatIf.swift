@@ -105,27 +105,28 @@ package struct WhatIf: Sendable {
     _ customer: Customer, _ records: CustomerRecordSet, _ facts: [String: SubscriptionFacts],
     _ freeAccess: FreeAccess, in app: App, at instant: Date
   ) -> Finding? {
-    let before = records.customerRecords(of: app, for: customer, freeAccess: freeAccess, at: instant)
-    let other = other[app.bundleID]
-    func latter(at instant: Date) -> Entitlements {
-      guard let other else { return app.withoutAccess }
-      return other.entitlements(
-        of: records.refolded(facts, under: other, freeAccess)
-          .customerRecords(of: other, for: customer, freeAccess: freeAccess, at: instant),
+    // Which of several trials counts depends on the time too.
+    func former(at instant: Date) -> Entitlements {
+      app.entitlements(
+        of: records.customerRecords(of: app, for: customer, freeAccess: freeAccess, at: instant),
         for: customer, at: instant)
     }
-    guard
-      let change = AccessChange(
-        from: instant, { app.entitlements(of: before, for: customer, at: $0) }, latter(at:))
-    else { return nil }
+    let other = other[app.bundleID]
+    let refolded = other.map { records.refolded(facts, under: $0, freeAccess) }
+    func latter(at instant: Date) -> Entitlements {
+      guard let other, let refolded else { return app.withoutAccess }
+      return other.entitlements(
+        of: refolded.customerRecords(of: other, for: customer, freeAccess: freeAccess, at: instant),
+        for: customer, at: instant)
+    }
+    guard let change = AccessChange(from: instant, former(at:), latter(at:)) else { return nil }
     var revenue = MonthlyRevenue()
     for stored in records.subscriptions where stored.bundleID == app.bundleID {
       revenue.add(stored.subscription, in: app, at: instant)
     }
     return Finding(
       customer: customer, bundleID: app.bundleID, change: change,
-      before: app.entitlements(of: before, for: customer, at: change.at), after: latter(at: change.at),
-      revenue: revenue)
+      before: former(at: change.at), after: latter(at: change.at), revenue: revenue)
   }
 }
 
