@@ -208,7 +208,7 @@ private struct CustomerPages {
   private var last: Customer?
   private(set) var isAtEnd = false
 
-  private static let size = 2_000
+  private static let size = 500
 
   init(of app: App) { self.app = app }
 

@@ -21,13 +21,15 @@ import Work
     async throws
   {
     try await withHarness(configuration: RandomConfiguration.current.text) { harness in
-      let apps = [RandomConfiguration.users, RandomConfiguration.devices]
+      let apps = [RandomConfiguration.users, RandomConfiguration.devices, RandomConfiguration.tablets]
       let instant = harness.clock.now
       for app in apps { try await harness.write(freeAccessOf: app, before: instant) }
       try await harness.live(seeds, until: instant)
       var rows: [String: SlowRows] = [:]
-      rows[apps[0]] = try await SlowRows(of: apps[0], by: "user_id", in: harness.pool)
-      rows[apps[1]] = try await SlowRows(of: apps[1], by: "device_id", in: harness.pool)
+      for app in apps {
+        rows[app] = try await SlowRows(
+          of: app, by: app == RandomConfiguration.users ? "user_id" : "device_id", in: harness.pool)
+      }
       var random = SeededGenerator(seed: seeds.lowerBound &+ 1_000_003)
       var noticing = 0
       for number in 0..<10 {
@@ -158,7 +160,8 @@ extension Harness {
     var entries: [LedgerEntry] = []
     for seed in seeds {
       var random = SeededGenerator(seed: seed)
-      let bundleID = seed.isMultiple(of: 2) ? RandomConfiguration.users : RandomConfiguration.devices
+      let bundleID = [RandomConfiguration.users, RandomConfiguration.devices, RandomConfiguration.tablets][
+        Int(seed % 3)]
       let app = try #require(catalog[bundleID])
       var sold = StoreApp.everything
       sold.bundleID = bundleID
@@ -169,7 +172,7 @@ extension Harness {
       let customers: [Customer] =
         app.customer == .user
         ? (life.customerTokens + [UUID(seededBy: &random)]).map(Customer.user)
-        : (0..<3).map { .device("device-\(seed)-\($0)") }
+        : (0..<3).map { .device("device-\(seed / 3)-\($0)") }
       for (_, facts) in Dictionary(
         grouping: life.facts.filter { $0.signedDate <= instant }, by: \.originalTransactionID
       ).sorted(by: { $0.key < $1.key }) {
@@ -298,6 +301,8 @@ private struct RecordModels {
 private struct RandomConfiguration {
   static let users = "com.example.users"
   static let devices = "com.example.devices"
+  /// Another app of the same devices.
+  static let tablets = "com.example.tablets"
 
   private(set) var text: String
   private(set) var changes: [String] = []
@@ -326,7 +331,8 @@ private struct RandomConfiguration {
       text: """
         { "apps": [
           \(app(users, 1_500_000_011, #""customer": "user", "auth": \#(TestApps.secretAuth)"#)),
-          \(app(devices, 1_500_000_012, #""customer": "device", "default": true, "trial": { "days": 30, "features": { "limit": 9 } }, "# + window))
+          \(app(devices, 1_500_000_012, #""customer": "device", "default": true, "trial": { "days": 30, "features": { "limit": 9 } }, "# + window)),
+          \(app(tablets, 1_500_000_013, #""customer": "device", "devicesPerPurchase": 2"#))
         ] }
         """)
   }()
