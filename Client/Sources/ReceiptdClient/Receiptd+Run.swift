@@ -107,6 +107,11 @@ extension Receiptd {
     if hasProofs, proofPace.due <= uptime { await sendProofs() }
     if customer != nil, refreshDue <= uptime { _ = try? await refresh() }
     if eventsDue <= uptime { await sendEvents() }
+    return secondsUntilNextStep()
+  }
+
+  /// Notes the time and tells the listeners. Not a part of ``step()``: the compiler repeats what follows an `await` for each way to it.
+  private func secondsUntilNextStep() -> TimeInterval {
     let clock = configuration.clock
     board.state.with { $0.time.note(clock) }
     saveTime()

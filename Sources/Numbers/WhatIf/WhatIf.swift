@@ -21,9 +21,9 @@ package struct WhatIf: Sendable {
     self.pool = pool
   }
 
-  /// The customers of one page.
+  /// The customers whose records are read together.
   private static let batch = 500
-  /// The pages that are compared at a time.
+  /// The batches that are compared at a time.
   private static let width = 4
 
   /// A customer who would notice.
@@ -53,19 +53,21 @@ package struct WhatIf: Sendable {
         throw WhatIfProblem.otherCustomers(app.bundleID)
       }
       var report = WhatIfReport(app: app, isMissing: other[app.bundleID] == nil)
-      var place = CustomerPages.start(of: app)
-      while !place.isAtEnd {
-        var pages: [[Customer]] = []
-        while pages.count < Self.width, !place.isAtEnd {
-          pages.append(try await place.next(Self.batch, in: pool))
+      var pages = CustomerPages(of: app)
+      var waiting: [Customer] = []
+      while !pages.isAtEnd || !waiting.isEmpty {
+        while waiting.count < Self.batch * Self.width, !pages.isAtEnd {
+          waiting += try await pages.next(in: pool)
         }
-        for page in try await findings(of: pages, in: app, at: instant) {
-          for finding in page {
+        let round = Array(waiting.prefix(Self.batch * Self.width))
+        waiting.removeFirst(round.count)
+        for part in try await findings(of: round, in: app, at: instant) {
+          for finding in part {
             report.add(finding, at: instant)
             try found(finding)
           }
         }
-        report.customers += pages.reduce(0) { $0 + $1.count }
+        report.customers += round.count
         progress(app, report.customers)
       }
       reports.append(report)
@@ -73,20 +75,23 @@ package struct WhatIf: Sendable {
     return reports
   }
 
-  private func findings(
-    of pages: [[Customer]], in app: App, at instant: Date
-  ) async throws -> [[Finding]] {
-    try await withThrowingTaskGroup(of: (Int, [Finding]).self) { group in
-      for (index, page) in pages.enumerated() {
-        group.addTask { (index, try await findings(of: page, in: app, at: instant)) }
+  /// The findings of each batch of these customers, in their order.
+  private func findings(of customers: [Customer], in app: App, at instant: Date) async throws -> [[Finding]] {
+    let batches = stride(from: 0, to: customers.count, by: Self.batch).map {
+      Array(customers[$0..<min($0 + Self.batch, customers.count)])
+    }
+    return try await withThrowingTaskGroup(of: (Int, [Finding]).self) { group in
+      for (index, batch) in batches.enumerated() {
+        group.addTask { (index, try await findings(ofBatch: batch, in: app, at: instant)) }
       }
-      return try await group.reduce(into: Array(repeating: [], count: pages.count)) { $0[$1.0] = $1.1 }
+      return try await group.reduce(into: Array(repeating: [], count: batches.count)) { $0[$1.0] = $1.1 }
     }
   }
 
-  private func findings(of customers: [Customer], in app: App, at instant: Date) async throws -> [Finding] {
-    guard !customers.isEmpty else { return [] }
-    return try await pool.withConnection { connection in
+  private func findings(
+    ofBatch customers: [Customer], in app: App, at instant: Date
+  ) async throws -> [Finding] {
+    try await pool.withConnection { connection in
       let records = try await connection.customerRecords(
         users: customers.compactMap(\.userID), devices: customers.compactMap(\.deviceID))
       let purchases = Set(
@@ -105,27 +110,28 @@ package struct WhatIf: Sendable {
     _ customer: Customer, _ records: CustomerRecordSet, _ facts: [String: SubscriptionFacts],
     _ freeAccess: FreeAccess, in app: App, at instant: Date
   ) -> Finding? {
-    let before = records.customerRecords(of: app, for: customer, freeAccess: freeAccess, at: instant)
-    let other = other[app.bundleID]
-    func latter(at instant: Date) -> Entitlements {
-      guard let other else { return app.withoutAccess }
-      return other.entitlements(
-        of: records.refolded(facts, under: other, freeAccess)
-          .customerRecords(of: other, for: customer, freeAccess: freeAccess, at: instant),
+    // Which of several trials counts depends on the time too.
+    func former(at instant: Date) -> Entitlements {
+      app.entitlements(
+        of: records.customerRecords(of: app, for: customer, freeAccess: freeAccess, at: instant),
         for: customer, at: instant)
     }
-    guard
-      let change = AccessChange(
-        from: instant, { app.entitlements(of: before, for: customer, at: $0) }, latter(at:))
-    else { return nil }
+    let other = other[app.bundleID]
+    let refolded = other.map { records.refolded(facts, under: $0, freeAccess) }
+    func latter(at instant: Date) -> Entitlements {
+      guard let other, let refolded else { return app.withoutAccess }
+      return other.entitlements(
+        of: refolded.customerRecords(of: other, for: customer, freeAccess: freeAccess, at: instant),
+        for: customer, at: instant)
+    }
+    guard let change = AccessChange(from: instant, former(at:), latter(at:)) else { return nil }
     var revenue = MonthlyRevenue()
     for stored in records.subscriptions where stored.bundleID == app.bundleID {
       revenue.add(stored.subscription, in: app, at: instant)
     }
     return Finding(
       customer: customer, bundleID: app.bundleID, change: change,
-      before: app.entitlements(of: before, for: customer, at: change.at), after: latter(at: change.at),
-      revenue: revenue)
+      before: former(at: change.at), after: latter(at: change.at), revenue: revenue)
   }
 }
 
@@ -194,60 +200,67 @@ extension PostgresConnection {
 }
 
 /// The customers of an app in the order of their ids, page by page: those with a purchase, a trial or a grant.
+///
+/// A page reads the next customers of all apps, so that a statement ends in time for an app with few customers beside a large one too.
+/// Arrays and not `EXISTS`, which the planner may answer by a hash of the whole table for each page.
 private struct CustomerPages {
   private let app: App
   private var last: Customer?
   private(set) var isAtEnd = false
 
-  static func start(of app: App) -> CustomerPages { CustomerPages(app: app) }
+  private static let size = 500
 
-  private init(app: App) { self.app = app }
+  init(of app: App) { self.app = app }
 
-  mutating func next(_ limit: Int, in pool: PostgresPool) async throws -> [Customer] {
+  mutating func next(in pool: PostgresPool) async throws -> [Customer] {
     let query =
       app.customer == .user
-      ? Self.users(of: app.bundleID, after: last?.userID, limit)
-      : Self.devices(of: app.bundleID, after: last?.deviceID, limit)
+      ? Self.users(of: app.bundleID, after: last?.userID)
+      : Self.devices(of: app.bundleID, after: last?.deviceID)
     let rows = try await pool.withConnection { connection in
       try await connection.pipeline([LookupPlans.useIndexScans, query])[1]
     }
-    let customers: [Customer] =
-      app.customer == .user
-      ? try rows.map { .user(try $0.decode("user_id")) }
-      : try rows.map { .device(try $0.decode("device_id")) }
-    last = customers.last
-    isAtEnd = customers.count < limit
-    return customers
+    let customers: [(customer: Customer, isOfApp: Bool)] = try rows.map { row in
+      let customer: Customer =
+        app.customer == .user ? .user(try row.decode("user_id")) : .device(try row.decode("device_id"))
+      return (customer, try row.decode("is_of_app"))
+    }
+    last = customers.last?.customer
+    isAtEnd = customers.count < Self.size
+    return customers.filter(\.isOfApp).map(\.customer)
   }
 
-  private static func users(of bundleID: String, after last: UUID?, _ limit: Int) -> Query {
+  private static func users(of bundleID: String, after last: UUID?) -> Query {
     let least = last ?? UUID(uuid: (0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0))
     return """
-      SELECT user_id FROM (
-        (SELECT DISTINCT user_id FROM subscriptions WHERE bundle_id = \(bundleID) AND user_id > \(least)
-         ORDER BY user_id LIMIT \(limit))
+      SELECT user_id, \(bundleID) = ANY (ARRAY(
+          SELECT bundle_id FROM subscriptions s WHERE s.user_id = found.user_id AND bundle_id IS NOT NULL
+          UNION ALL SELECT bundle_id FROM grants g WHERE g.user_id = found.user_id)) AS is_of_app
+      FROM (
+        (SELECT DISTINCT user_id FROM subscriptions WHERE user_id > \(least) ORDER BY user_id LIMIT \(size))
         UNION
-        (SELECT DISTINCT user_id FROM grants WHERE bundle_id = \(bundleID) AND user_id > \(least) ORDER BY user_id LIMIT \(limit))
-      ) AS found ORDER BY user_id LIMIT \(limit)
+        (SELECT DISTINCT user_id FROM grants WHERE user_id > \(least) ORDER BY user_id LIMIT \(size))
+      ) AS found ORDER BY user_id LIMIT \(size)
       """
   }
 
-  private static func devices(of bundleID: String, after last: String?, _ limit: Int) -> Query {
+  private static func devices(of bundleID: String, after last: String?) -> Query {
     let least = last ?? ""
     return """
-      SELECT device_id FROM (
-        (SELECT DISTINCT device_id FROM subscriptions WHERE bundle_id = \(bundleID) AND device_id > \(least)
-         ORDER BY device_id LIMIT \(limit))
+      SELECT device_id, \(bundleID) = ANY (ARRAY(
+          SELECT bundle_id FROM subscriptions s WHERE s.device_id = found.device_id AND bundle_id IS NOT NULL
+          UNION ALL SELECT bundle_id FROM purchase_devices p WHERE p.device_id = found.device_id
+          UNION ALL SELECT bundle_id FROM trials t WHERE t.device_id = found.device_id
+          UNION ALL SELECT bundle_id FROM grants g WHERE g.device_id = found.device_id)) AS is_of_app
+      FROM (
+        (SELECT DISTINCT device_id FROM subscriptions WHERE device_id > \(least) ORDER BY device_id LIMIT \(size))
         UNION
-        (SELECT DISTINCT device_id FROM purchase_devices WHERE bundle_id = \(bundleID) AND device_id > \(least)
-         ORDER BY device_id LIMIT \(limit))
+        (SELECT DISTINCT device_id FROM purchase_devices WHERE device_id > \(least) ORDER BY device_id LIMIT \(size))
         UNION
-        (SELECT DISTINCT device_id FROM trials WHERE bundle_id = \(bundleID) AND device_id > \(least)
-         ORDER BY device_id LIMIT \(limit))
+        (SELECT DISTINCT device_id FROM trials WHERE device_id > \(least) ORDER BY device_id LIMIT \(size))
         UNION
-        (SELECT DISTINCT device_id FROM grants WHERE bundle_id = \(bundleID) AND device_id > \(least)
-         ORDER BY device_id LIMIT \(limit))
-      ) AS found ORDER BY device_id LIMIT \(limit)
+        (SELECT DISTINCT device_id FROM grants WHERE device_id > \(least) ORDER BY device_id LIMIT \(size))
+      ) AS found ORDER BY device_id LIMIT \(size)
       """
   }
 }

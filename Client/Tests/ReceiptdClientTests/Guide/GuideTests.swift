@@ -12,10 +12,30 @@ import Testing
     try String(contentsOf: Self.project.appendingPathComponent(path), encoding: .utf8)
   }
 
-  @Test(arguments: ["SwiftClimb", "ScreenTimeRewards", "Thaqalayn", "Heatlab"])
-  func `the guide's code for an app is code that compiles`(_ app: String) throws {
+  @Test(arguments: ["SwiftClimb", "ScreenTimeRewards", "Thaqalayn", "Heatlab", "WithoutServer"])
+  func `the guide's code is code that compiles`(_ app: String) throws {
     let code = try text("Client/Tests/ReceiptdClientTests/Guide/\(app).swift")
     #expect(try text("docs/client.md").contains("```swift\n\(code)```\n"))
+  }
+
+  @Test func `the guide's purchase without a network waits`() async throws {
+    let server = try #require(URL(string: "https://receipts.example.com"))
+    let error = try await purchaseWithoutNetwork(server: server)
+    #expect(error?.advice == .retry)
+    #expect(error?.code == .offline)
+  }
+
+  /// The members that the guide's tables name, as a reader finds them.
+  @Test func `the guide names every member of an entitlement and of an error`() throws {
+    let guide = try text("docs/client.md")
+    let entitlement = Entitlement(features: Features.free)
+    for child in Mirror(reflecting: entitlement).children {
+      #expect(guide.contains("`\(child.label ?? "")`"), "\(child.label ?? "")")
+    }
+    let error = ReceiptdError(ScriptedServer.problem(503, "overloaded"))
+    for child in Mirror(reflecting: error).children {
+      #expect(guide.contains("`\(child.label ?? "")`"), "\(child.label ?? "")")
+    }
   }
 
   @Test func `the free features and feature names of the guide are those of the shipped configuration`()
