@@ -244,7 +244,9 @@ let package = Package(
       dependencies: [
         "Actions", "AppStore", "Authentication", "Charts", "Configuration", "Customers", "Deliveries",
         "HTTP",
-        "Identifiers", "JSON", "Ledger", "Numbers", "Postgres", "Requests", "Subscriptions", "Support",
+        "Identifiers", "JSON", "Ledger", "Numbers", "Platform", "Postgres", "Requests",
+        "Subscriptions",
+        "Support",
         "Text", "Work",
         .product(name: "Crypto", package: "swift-crypto"),
         .product(name: "HTTPTypes", package: "swift-http-types"),
