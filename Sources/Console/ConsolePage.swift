@@ -51,6 +51,12 @@ struct ConsoleRequest: Sendable {
     return text.flatMap { $0.isEmpty ? nil : $0 }
   }
 
+  /// All values of a name, such as those of checkboxes; one value may have several with spaces between.
+  func values(_ name: String) -> [String] {
+    (request.method == .post ? form : query).values(for: name)
+      .flatMap { $0.split(separator: " ").map(String.init) }
+  }
+
   /// Whether the person's role allows an operation.
   func may(_ operation: SupportOperation) -> Bool { person.role >= operation.leastRole }
 }
