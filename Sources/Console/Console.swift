@@ -9,6 +9,7 @@ import Logging
 import Numbers
 import Postgres
 import Requests
+import Subscriptions
 import Support
 import Work
 
@@ -70,7 +71,7 @@ package struct Console: Sendable {
     [
       search(parts), customer(parts), lists(parts), numbers(parts), report(parts), queues(parts),
       record(parts),
-      people(parts), configuration(parts), health(parts), actions(parts),
+      people(parts), configuration(parts), whatIf(parts), health(parts), actions(parts),
     ]
   }
 
@@ -100,7 +101,7 @@ package struct Console: Sendable {
       try await self.catching(request, nil) { try await self.signOut(request) }
     }
     for page in screens.flatMap(\.pages) {
-      router.on(page.method, page.path, maximumBodyLength: 16_384) { request in
+      router.on(page.method, page.path, maximumBodyLength: page.maximumBodyLength) { request in
         try await self.respond(to: request, page)
       }
     }
@@ -124,7 +125,7 @@ package struct Console: Sendable {
       if isWrite { try BrowserRules.checkOrigin(of: request) }
       let asked = ConsoleRequest(
         request: request, person: person,
-        form: isWrite ? try BrowserRules.form(in: request) : Query(),
+        form: isWrite ? try BrowserRules.form(in: request, allowsLines: page.takesLines) : Query(),
         instant: parts.clock.now())
       return try await mappingRefusals {
         try asked.actor.check(page.operation)
@@ -141,7 +142,7 @@ package struct Console: Sendable {
             var frame = frame(content.title, for: person, at: request.path)
             frame.refreshes = content.refreshes
             if frame.search != nil { frame.search = content.search }
-            frame.banners = try await Self.banners(parts.pool)
+            frame.banners = try await Self.banners(parts)
             return Response(
               status: content.status, headers: Self.pageHeaders,
               body: try templates.render(content.template, content.content, in: frame))
@@ -183,13 +184,17 @@ package struct Console: Sendable {
     screens.filter { person.role >= $0.operation.leastRole }
   }
 
-  /// A line for each app whose features are open to everyone.
-  private static func banners(_ pool: PostgresPool) async throws -> [String] {
-    try await pool.query(
+  /// A line for each app whose features are open to everyone, or in which no trial starts.
+  private static func banners(_ parts: Parts) async throws -> [String] {
+    let open = try await parts.pool.query(
       "SELECT bundle_id FROM free_access WHERE ends_at IS NULL AND starts_at <= now() ORDER BY 1 LIMIT 20"
     ).map {
       "Free access is on: every feature of \(try $0.decode("bundle_id", as: String.self)) is open to everyone."
     }
+    let paused = parts.catalog.apps.filter { $0.newTrials == .paused }.prefix(20).map {
+      "New trials are paused: no trial of \($0.bundleID) starts, and running ones go on."
+    }
+    return open + paused
   }
 
   // MARK: Errors

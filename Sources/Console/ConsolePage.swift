@@ -28,6 +28,10 @@ struct ConsolePage: Sendable {
   var path: String
   /// The operation whose least role the page needs.
   var operation: SupportOperation
+  /// The most bytes of a form.
+  var maximumBodyLength = 16_384
+  /// Whether a value of the form may have several lines.
+  var takesLines = false
   /// Makes the page. The console calls it only if the person's role allows `operation`.
   var respond: @Sendable (ConsoleRequest) async throws -> ConsoleAnswer
 }
