@@ -107,6 +107,9 @@ let package = Package(
     .target(
       name: "APIDescription", resources: [.embedInCode("openapi.yaml")], swiftSettings: swiftSettings),
 
+    .target(
+      name: "Runbooks", resources: [.embedInCode("runbooks.md")], swiftSettings: swiftSettings),
+
     // Charts as inline SVG.
     .target(name: "Charts", dependencies: ["Text"], swiftSettings: swiftSettings),
 
@@ -244,7 +247,7 @@ let package = Package(
       dependencies: [
         "Actions", "AppStore", "Authentication", "Charts", "Configuration", "Customers", "Deliveries",
         "HTTP",
-        "Identifiers", "JSON", "Ledger", "Numbers", "Platform", "Postgres", "Requests",
+        "Identifiers", "JSON", "Ledger", "Numbers", "Platform", "Postgres", "Requests", "Runbooks",
         "Subscriptions",
         "Support",
         "Text", "Work",
