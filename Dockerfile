@@ -14,7 +14,7 @@ WORKDIR /src
 COPY Package.swift Package.resolved* ./
 COPY Sources ./Sources
 COPY Tests ./Tests
-COPY docs/openapi.yaml ./docs/
+COPY docs/openapi.yaml docs/runbooks.md ./docs/
 # The build folder stays in the builder's cache, one for each kind of machine, so a small change rebuilds little.
 ARG TARGETARCH
 # `receiptd --version` shows it: --build-arg RECEIPTD_COMMIT=$(git rev-parse --short=12 HEAD). Without it the program is

@@ -107,6 +107,9 @@ let package = Package(
     .target(
       name: "APIDescription", resources: [.embedInCode("openapi.yaml")], swiftSettings: swiftSettings),
 
+    .target(
+      name: "Runbooks", resources: [.embedInCode("runbooks.md")], swiftSettings: swiftSettings),
+
     // Charts as inline SVG.
     .target(name: "Charts", dependencies: ["Text"], swiftSettings: swiftSettings),
 
@@ -244,7 +247,9 @@ let package = Package(
       dependencies: [
         "Actions", "AppStore", "Authentication", "Charts", "Configuration", "Customers", "Deliveries",
         "HTTP",
-        "Identifiers", "JSON", "Ledger", "Numbers", "Postgres", "Requests", "Subscriptions", "Support",
+        "Identifiers", "JSON", "Ledger", "Numbers", "Platform", "Postgres", "Requests", "Runbooks",
+        "Subscriptions",
+        "Support",
         "Text", "Work",
         .product(name: "Crypto", package: "swift-crypto"),
         .product(name: "HTTPTypes", package: "swift-http-types"),

@@ -2,6 +2,7 @@ import AppStore
 import Crypto
 import Foundation
 import Postgres
+import Text
 import Work
 
 /// The secret of a session of the console, which the browser's cookie has: 32 random bytes.
@@ -36,8 +37,27 @@ extension People {
   /// - Throws: errors of the database.
   package func beginSession(_ token: PersonToken) async throws -> (person: Person, secret: SessionSecret)? {
     let secret = SessionSecret()
-    let rows = try await pool.query(SessionRows.begin(secret, token, at: clock.now()))
+    let found: Query = """
+      SELECT p.* FROM people_tokens t JOIN people p ON p.id = t.person_id
+      WHERE t.token_hash = \(token.hash) AND p.removed_at IS NULL
+      """
+    let rows = try await pool.query(SessionRows.begin(secret, of: found, at: clock.now()))
     return try rows.first.map { (try Person($0), secret) }
+  }
+
+  /// Begins a session of the person with exactly this name, whom a trusted proxy has signed in.
+  /// - Returns: `nil` for a name of no person, or of a removed one.
+  /// - Throws: errors of the database.
+  package func beginSession(named name: String) async throws -> SessionSecret? {
+    let secret = SessionSecret()
+    let instant = clock.now()
+    let found: Query = "SELECT p.* FROM people p WHERE p.name = \(name.storable) AND p.removed_at IS NULL"
+    guard
+      let person = try await pool.query(SessionRows.begin(secret, of: found, at: instant)).first.map(
+        Person.init)
+    else { return nil }
+    _ = try await pool.query(PersonRows.wasSeen(person, at: instant))
+    return secret
   }
 
   /// The person of a session.
@@ -57,13 +77,13 @@ extension People {
 /// Statements on the table `console_sessions`.
 enum SessionRows {
   /// The lock on the person makes a concurrent removal wait, or find no person here: no session outlives the removal.
-  fileprivate static func begin(_ secret: SessionSecret, _ token: PersonToken, at instant: Date) -> Query {
+  /// - Parameter found: selects the person's row as `p`.
+  fileprivate static func begin(_ secret: SessionSecret, of found: Query, at instant: Date) -> Query {
     """
     WITH ended AS (
       DELETE FROM console_sessions WHERE expires_at <= \(instant)
     ), found AS (
-      SELECT p.* FROM people_tokens t JOIN people p ON p.id = t.person_id
-      WHERE t.token_hash = \(token.hash) AND p.removed_at IS NULL FOR SHARE OF p
+      \(found) FOR SHARE OF p
     ), begun AS (
       INSERT INTO console_sessions (secret_hash, person_id, created_at, expires_at)
       SELECT \(secret.hash), id, \(instant), \(instant.addingTimeInterval(People.sessionLength)) FROM found

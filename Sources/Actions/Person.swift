@@ -126,6 +126,14 @@ enum PersonRows {
     """
   }
 
+  /// Sets `last_used_at`, at most once an hour.
+  static func wasSeen(_ person: Person, at instant: Date) -> Query {
+    """
+    UPDATE people SET last_used_at = \(instant)
+    WHERE id = \(person.id) AND (last_used_at IS NULL OR last_used_at <= \(instant.addingTimeInterval(-3_600)))
+    """
+  }
+
   /// Whether a command without a token may act: there are no people, or the role owns the table and so could do anything.
   static let mayActWithoutToken: Query = """
     SELECT NOT EXISTS (SELECT FROM people WHERE removed_at IS NULL)

@@ -129,6 +129,18 @@ package enum ClientWriteRows {
     "client_writes", key: "id", isOpen: "next_attempt_at IS NOT NULL AND table_name = 'profiles'",
     lastError: nil)
 
+  /// The record names no purchase: the claim may name another customer's.
+  package static let requeuable = RequeuableQueue(
+    "client_writes", only: "a claim that waits, or whose transaction the App Store did not know"
+  ) { key, instant in
+    guard let id = Int64(key) else { return nil }
+    return """
+      \(claims.requeue(id, at: instant)) AND table_name = 'profiles' AND original_transaction_id <> ''
+        AND (next_attempt_at IS NOT NULL OR outcome = \(ClaimVerdict.unknown.rawValue))
+      RETURNING NULL::text AS bundle_id, NULL::text AS original_transaction_id
+      """
+  }
+
   /// Leases due claims.
   ///
   /// Each user has a turn: a claim comes after those of users who had fewer answers within an hour. A client can invent ids, which take

@@ -114,6 +114,39 @@ extension EnvironmentReader {
     return TrustedProxies(networks, header: header)
   }
 
+  /// The header field of a single-sign-on proxy. Anyone could send it where no proxy is trusted.
+  func consoleUserHeader() throws(ConfigurationProblem) -> String? {
+    guard let value = text("CONSOLE_USER_HEADER") else { return nil }
+    let isName =
+      value.utf8.count <= 100
+      && value.utf8.allSatisfy {
+        switch $0 {
+        case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
+          UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "-"):
+          true
+        default: false
+        }
+      }
+    guard isName, !Self.headersOfBrowsers.contains(value.lowercased()) else {
+      throw ConfigurationProblem(
+        "CONSOLE_USER_HEADER",
+        "must be the name of a header field of the proxy's own, such as X-Forwarded-User")
+    }
+    guard text("TRUSTED_PROXIES") != nil else {
+      throw ConfigurationProblem(
+        "CONSOLE_USER_HEADER",
+        "needs TRUSTED_PROXIES: without it nothing tells the proxy's header from a browser's")
+    }
+    return value
+  }
+
+  /// Fields that a proxy passes on, or that say something else.
+  private static let headersOfBrowsers: Set = [
+    "authorization", "cookie", "forwarded", "from", "host", "origin", "referer", "user-agent",
+    "x-forwarded-for",
+    "x-forwarded-host", "x-forwarded-proto",
+  ]
+
   private func forwardedHeader() throws(ConfigurationProblem) -> ForwardedHeader {
     guard let value = text("FORWARDED_HEADER") else { return .xForwardedFor }
     guard let header = ForwardedHeader(rawValue: value.lowercased()) else {

@@ -36,6 +36,8 @@ package struct Settings: Sendable {
   package var rateLimit: Int?
   /// The proxies whose forwarding header is trusted, and the name of the header.
   package var trustedProxies: TrustedProxies
+  /// The header field in which these proxies name the person who uses the console; `nil` for none.
+  package var consoleUserHeader: String?
   /// For how long a stopping process still serves requests, so that load balancers notice its `/readyz`.
   package var drainDelay: Duration
   /// For how long notifications and transactions are kept.
@@ -81,6 +83,7 @@ package struct Settings: Sendable {
     supportToken = reader.text("SUPPORT_TOKEN")
     rateLimit = try reader.rateLimit()
     trustedProxies = try reader.trustedProxies()
+    consoleUserHeader = try reader.consoleUserHeader()
     drainDelay = try reader.seconds("DRAIN_DELAY", atMost: 300) ?? .zero
     retention = Retention(
       notifications: try reader.monthsKept("NOTIFICATION_RETENTION_MONTHS"),

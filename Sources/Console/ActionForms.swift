@@ -34,16 +34,26 @@ package struct ConsoleAction: Sendable {
 
   fileprivate init<Action: SupportRequest>(
     _: Action.Type, _ title: String, _ explanation: String, _ fields: [ActionField],
-    name: String = Action.operation.rawValue, perform: @escaping Perform<Action>,
-    reading read: @escaping @Sendable (ConsoleRequest) throws -> Action
+    name: String = Action.operation.rawValue,
+    run: @escaping @Sendable (ConsoleRequest, SupportAuthor, Bool) async throws -> String
   ) {
     self.name = name
     self.title = title
     self.explanation = explanation
     self.fields = fields
     self.operation = Action.operation
+    self.run = run
     hasPreview = Action.hasPreview
-    run = { request, author, isDryRun in try await perform(read(request), author, isDryRun).description }
+  }
+
+  fileprivate init<Action: SupportRequest>(
+    _ type: Action.Type, _ title: String, _ explanation: String, _ fields: [ActionField],
+    name: String = Action.operation.rawValue, perform: @escaping Perform<Action>,
+    reading read: @escaping @Sendable (ConsoleRequest) throws -> Action
+  ) {
+    self.init(type, title, explanation, fields, name: name) { request, author, isDryRun in
+      try await perform(read(request), author, isDryRun).description
+    }
   }
 }
 
@@ -58,10 +68,15 @@ struct ActionField: Sendable {
   /// The value of an empty form.
   var usual = ""
 
-  enum Kind: Sendable { case text, number, choice, checkbox }
+  enum Kind: Sendable { case text, list, number, choice, checkbox }
 
   static func text(_ name: String, _ label: String, hint: String? = nil) -> ActionField {
     ActionField(name: name, label: label, hint: hint)
+  }
+
+  /// Several values without spaces.
+  static func list(_ name: String, _ label: String, hint: String? = nil) -> ActionField {
+    ActionField(name: name, label: label, hint: hint, kind: .list)
   }
 
   static func number(_ name: String, _ label: String, usual: Int, hint: String? = nil) -> ActionField {
@@ -102,6 +117,22 @@ extension ConsoleRequest {
   fileprivate func uuid(_ name: String) throws(SupportRefusal) -> UUID {
     guard let value = UUID(rfc9562: try text(name)) else { throw .invalid("'\(name)' must be a UUID.") }
     return value
+  }
+
+  /// - Parameter most: the most values.
+  /// - Throws: ``SupportRefusal`` `invalid`.
+  fileprivate func list<Value>(
+    _ name: String, atMost most: Int, _ read: (String) -> Value?
+  ) throws(SupportRefusal) -> [Value] {
+    let texts = values(name)
+    guard !texts.isEmpty else { throw .invalid("'\(name)' is needed.") }
+    guard texts.count <= most else { throw .invalid("'\(name)' has at most \(most) values.") }
+    var list: [Value] = []
+    for text in texts {
+      guard let value = read(text) else { throw .invalid("'\(name)' cannot have the value '\(text)'.") }
+      list.append(value)
+    }
+    return list
   }
 
   /// - Throws: ``SupportRefusal`` `invalid`.
@@ -274,13 +305,13 @@ extension ConsoleAction {
     ) { FreeAccessRequest(state: try $0.choice("state"), bundleID: try $0.text("bundleID")) }
   }
 
-  /// `POST /support/v1/requeue` of one delivery.
+  /// `POST /support/v1/requeue` of rows of any queue.
   package static func requeue(perform: @escaping Perform<RequeueRequest>) -> ConsoleAction {
     var action = ConsoleAction(
-      RequeueRequest.self, "Deliver again",
-      "Makes the delivery due now, and opens its destination if it was disabled.",
-      [.text("outbox", "Delivery")], perform: perform
-    ) { RequeueRequest(outbox: try $0.number("outbox", Int64.self)) }
+      RequeueRequest.self, "Try again",
+      "Makes the work due now, and opens the destination of a delivery if it was disabled.",
+      [.list("rows", "Rows", hint: "Each with its queue, such as outbox:12.")], perform: perform
+    ) { RequeueRequest(rows: try $0.list("rows", atMost: RequeueRequest.maximumRows, WorkRow.init)) }
     action.isRepeatable = true
     return action
   }
@@ -288,18 +319,29 @@ extension ConsoleAction {
   /// `POST /support/v1/requeue` of an app's deliveries.
   package static func requeueAll(perform: @escaping Perform<RequeueRequest>) -> ConsoleAction {
     ConsoleAction(
-      RequeueRequest.self, "Deliver all again", "Makes all deliveries of an app due that were given up.",
+      RequeueRequest.self, "Try all deliveries again",
+      "Makes all deliveries of an app due that were given up.",
       [.text("bundleID", "App")], name: "requeue-all", perform: perform
     ) { RequeueRequest(bundleID: try $0.text("bundleID")) }
   }
 
-  /// `POST /support/v1/replay`
+  /// The most notifications of one form: each is verified, and recorded in a transaction of its own.
+  private static let mostReplays = 50
+
+  /// `POST /support/v1/replay` of one notification after another.
   package static func replay(perform: @escaping Perform<ReplayRequest>) -> ConsoleAction {
     ConsoleAction(
-      ReplayRequest.self, "Process a notification again",
-      "Verifies the kept notification again and records it.",
-      [.text("notificationUUID", "Notification")], perform: perform
-    ) { ReplayRequest(notificationUUID: try $0.uuid("notificationUUID")) }
+      ReplayRequest.self, "Process notifications again",
+      "Verifies the kept notifications again and records them.",
+      [.list("notificationUUID", "Notifications")]
+    ) { request, author, _ in
+      var lines: [String] = []
+      for uuid in try request.list("notificationUUID", atMost: mostReplays, UUID.init(rfc9562:)) {
+        let result = try await perform(ReplayRequest(notificationUUID: uuid), author, false)
+        lines.append("\(uuid.uuidString.lowercased()): \(result)")
+      }
+      return lines.joined(separator: "\n")
+    }
   }
 
   /// `POST /support/v1/people/add`

@@ -61,12 +61,16 @@ private struct ActionPage: Sendable {
     }
   }
 
-  /// A notification that cannot be replayed is a refusal like any other.
+  /// A notification that cannot be replayed is a refusal like any other, with the status that the support API answers.
   private func mappingReplays<R>(_ body: () async throws -> R) async throws -> R {
     do {
       return try await mappingRefusals(body)
     } catch let problem as Problem where problem.status.kind == .clientError && problem.status != .forbidden {
-      throw SupportRefusal.invalid(problem.detail)
+      switch problem.status {
+      case .notFound: throw SupportRefusal.notFound(problem.detail)
+      case .conflict: throw SupportRefusal.alreadyDone(problem.detail)
+      default: throw SupportRefusal.invalid(problem.detail)
+      }
     }
   }
 
@@ -79,6 +83,12 @@ private struct ActionPage: Sendable {
     try await parts.pool.query(
       "SELECT max(id) AS id FROM support_actions WHERE id > \(former) AND person_id = \(person.id)")[0]
       .decode("id")
+  }
+
+  private static func value(of field: ActionField, in request: ConsoleRequest) -> String? {
+    guard field.kind == .list else { return request.value(field.name) }
+    let values = request.values(field.name)
+    return values.isEmpty ? nil : values.joined(separator: " ")
   }
 
   private func page(
@@ -94,7 +104,7 @@ private struct ActionPage: Sendable {
         choices = parts.catalog.apps.map { (value: $0.bundleID, label: "\($0.name) (\($0.bundleID))") }
       }
       return ActionContent.Field(
-        field, choices: choices, value: values[field.name] ?? request.value(field.name),
+        field, choices: choices, value: values[field.name] ?? Self.value(of: field, in: request),
         isEmpty: request.request.method == .get)
     }
     let back = request.value("back").map(Console.customerPath)
@@ -142,6 +152,7 @@ private struct ActionContent: Sendable {
     let label: String
     let fieldHint: String?
     let isText: Bool
+    let maximum: Int
     let isNumber: Bool
     let isChoice: Bool
     let isCheckbox: Bool
@@ -162,6 +173,7 @@ private struct ActionContent: Sendable {
       isNumber = field.kind == .number
       isCheckbox = field.kind == .checkbox
       isText = !isList && field.kind != .number && field.kind != .checkbox
+      maximum = field.kind == .list ? 12_000 : 256
       let shown = value ?? (isEmpty ? field.usual : "")
       self.value = shown
       isChecked = field.kind == .checkbox && value != nil

@@ -78,8 +78,9 @@ enum BrowserRules {
   }
 
   /// The fields of a form.
+  /// - Parameter allowsLines: whether a value may have several lines.
   /// - Throws: 415 `unsupported_media_type`, 400 `invalid_request`.
-  static func form(in request: Request) throws(Problem) -> Query {
+  static func form(in request: Request, allowsLines: Bool = false) throws(Problem) -> Query {
     let type = request.headers[.contentType]?.split(separator: ";").first?.trimmingCharacters(
       in: .whitespaces)
     guard type?.lowercased() == "application/x-www-form-urlencoded" else {
@@ -88,6 +89,6 @@ enum BrowserRules {
     guard let text = String(validating: request.body, as: UTF8.self) else {
       throw .invalidRequest("The form is not in UTF-8.")
     }
-    return try Query(decoding: text)
+    return try Query(decoding: text, allowsLines: allowsLines)
   }
 }

@@ -9,6 +9,7 @@ import Logging
 import Numbers
 import Postgres
 import Requests
+import Subscriptions
 import Support
 import Work
 
@@ -30,6 +31,8 @@ package struct Console: Sendable {
     /// What the page *Health* shows of this server.
     let server: ServerFacts
     let traffic: ClientRateLimits
+    /// The proxy that names people; `nil` where none is configured.
+    let singleSignOn: SingleSignOn?
     let clock: ServiceClock
     let logger: Logger
     /// Runs a page in one of the places of support; see `SupportPlaces`.
@@ -39,7 +42,7 @@ package struct Console: Sendable {
     package init(
       catalog: AppCatalog, pool: PostgresPool, desk: SupportDesk, outbox: Outbox, people: People,
       figures: BusinessFigures, actions: [ConsoleAction], server: ServerFacts, traffic: ClientRateLimits,
-      clock: ServiceClock, logger: Logger,
+      singleSignOn: SingleSignOn?, clock: ServiceClock, logger: Logger,
       bound:
         @escaping @Sendable (SupportOperation, @Sendable () async throws -> Response) async throws -> Response
     ) {
@@ -52,22 +55,23 @@ package struct Console: Sendable {
       self.actions = actions
       self.server = server
       self.traffic = traffic
+      self.singleSignOn = singleSignOn
       self.clock = clock
       self.logger = logger
       self.bound = bound
     }
   }
 
-  private let parts: Parts
+  let parts: Parts
   private let screens: [ConsoleScreen]
-  private let templates: ConsoleTemplates
+  let templates: ConsoleTemplates
 
   /// The screens in the order of the navigation. The first one that a person may see is the person's start page.
   static func screens(_ parts: Parts) -> [ConsoleScreen] {
     [
       search(parts), customer(parts), lists(parts), numbers(parts), report(parts), queues(parts),
       record(parts),
-      people(parts), configuration(parts), health(parts), actions(parts),
+      people(parts), configuration(parts), whatIf(parts), health(parts), actions(parts),
     ]
   }
 
@@ -97,7 +101,7 @@ package struct Console: Sendable {
       try await self.catching(request, nil) { try await self.signOut(request) }
     }
     for page in screens.flatMap(\.pages) {
-      router.on(page.method, page.path, maximumBodyLength: 16_384) { request in
+      router.on(page.method, page.path, maximumBodyLength: page.maximumBodyLength) { request in
         try await self.respond(to: request, page)
       }
     }
@@ -109,10 +113,9 @@ package struct Console: Sendable {
   // MARK: Pages
 
   private func respond(to request: Request, _ page: ConsolePage) async throws -> Response {
-    guard let secret = BrowserRules.secret(in: request) else { return signInRedirect(for: request) }
     var person: Person?
     do {
-      person = try await parts.people.person(of: secret)
+      person = try await self.person(of: request)
     } catch {
       return try await catching(request, nil) { throw error }
     }
@@ -121,7 +124,8 @@ package struct Console: Sendable {
       let isWrite = page.method == .post
       if isWrite { try BrowserRules.checkOrigin(of: request) }
       let asked = ConsoleRequest(
-        request: request, person: person, form: isWrite ? try BrowserRules.form(in: request) : Query(),
+        request: request, person: person,
+        form: isWrite ? try BrowserRules.form(in: request, allowsLines: page.takesLines) : Query(),
         instant: parts.clock.now())
       return try await mappingRefusals {
         try asked.actor.check(page.operation)
@@ -138,7 +142,7 @@ package struct Console: Sendable {
             var frame = frame(content.title, for: person, at: request.path)
             frame.refreshes = content.refreshes
             if frame.search != nil { frame.search = content.search }
-            frame.banners = try await Self.banners(parts.pool)
+            frame.banners = try await Self.banners(parts)
             return Response(
               status: content.status, headers: Self.pageHeaders,
               body: try templates.render(content.template, content.content, in: frame))
@@ -148,7 +152,7 @@ package struct Console: Sendable {
     }
   }
 
-  private static let pageHeaders: HTTPFields = {
+  static let pageHeaders: HTTPFields = {
     var headers = BrowserRules.headers
     headers[.contentType] = "text/html; charset=utf-8"
     return headers
@@ -176,94 +180,21 @@ package struct Console: Sendable {
     return left.count == right.count && zip(left, right).allSatisfy { $0 == $1 || $0.hasPrefix("{") }
   }
 
-  private func visibleScreens(for person: Person) -> [ConsoleScreen] {
+  func visibleScreens(for person: Person) -> [ConsoleScreen] {
     screens.filter { person.role >= $0.operation.leastRole }
   }
 
-  /// A line for each app whose features are open to everyone.
-  private static func banners(_ pool: PostgresPool) async throws -> [String] {
-    try await pool.query(
+  /// A line for each app whose features are open to everyone, or in which no trial starts.
+  private static func banners(_ parts: Parts) async throws -> [String] {
+    let open = try await parts.pool.query(
       "SELECT bundle_id FROM free_access WHERE ends_at IS NULL AND starts_at <= now() ORDER BY 1 LIMIT 20"
     ).map {
       "Free access is on: every feature of \(try $0.decode("bundle_id", as: String.self)) is open to everyone."
     }
-  }
-
-  // MARK: Sign-in
-
-  private func start(for request: Request) async throws -> Response {
-    try await catching(request, nil) {
-      guard let secret = BrowserRules.secret(in: request),
-        let person = try await parts.people.person(of: secret),
-        let screen = visibleScreens(for: person).first(where: { $0.entry != nil })
-      else { return signInRedirect(for: request) }
-      return Self.redirect(to: screen.path)
+    let paused = parts.catalog.apps.filter { $0.newTrials == .paused }.prefix(20).map {
+      "New trials are paused: no trial of \($0.bundleID) starts, and running ones go on."
     }
-  }
-
-  private struct SignIn: Sendable {
-    var next: String?
-    var problem: String?
-  }
-
-  private func signInPage(for request: Request) throws -> Response {
-    Response(
-      headers: Self.pageHeaders,
-      body: try templates.render(
-        "signin", SignIn(next: Self.localPath(request.query["next"])),
-        in: ConsoleTemplates.Frame(title: "Sign in")))
-  }
-
-  /// Signs a person in. The token of a person is always looked up, so that an attacker behind the same address cannot lock people
-  /// out; an address with many failed attempts gets 429 for further ones.
-  private func signIn(_ request: Request) async throws -> Response {
-    try BrowserRules.checkOrigin(of: request)
-    let form = try BrowserRules.form(in: request)
-    let next = Self.localPath(form["next"])
-    let text = form["token"]?.trimmingCharacters(in: .whitespaces) ?? ""
-    if let token = PersonToken(text), let begun = try await parts.people.beginSession(token) {
-      // The person was seen, as by a command.
-      _ = try await parts.people.signIn(token)
-      var response = Self.redirect(to: next ?? "/console")
-      response.headers[.setCookie] = BrowserRules.setCookie(begun.secret, for: request)
-      return response
-    }
-    try parts.traffic.checkSignIns(of: request)
-    parts.traffic.noteFailedSignIn(of: request)
-    var problem = ServiceError.unknownSupportToken
-    problem.page = try templates.render(
-      "signin", SignIn(next: next, problem: "This is not the token of a person who can sign in."),
-      in: ConsoleTemplates.Frame(title: "Sign in"))
-    problem.headers.append(contentsOf: Self.pageHeaders)
-    throw problem
-  }
-
-  private func signOut(_ request: Request) async throws -> Response {
-    try BrowserRules.checkOrigin(of: request)
-    if let secret = BrowserRules.secret(in: request) { try await parts.people.endSession(secret) }
-    var response = Self.redirect(to: "/console/sign-in")
-    response.headers[.setCookie] = BrowserRules.setCookie(nil, for: request)
-    return response
-  }
-
-  private func signInRedirect(for request: Request) -> Response {
-    let isPage = request.method == .get && request.path != "/console"
-    let asked = request.query.raw.isEmpty ? request.path : "\(request.path)?\(request.query.raw)"
-    return Self.redirect(to: link("/console/sign-in", ["next": isPage ? asked : nil]))
-  }
-
-  /// A path of the console that a form named; `nil` for an address elsewhere.
-  static func localPath(_ text: String?) -> String? {
-    guard let text, text == "/console" || text.hasPrefix("/console/"), !text.contains("\\"),
-      text.utf8.allSatisfy({ $0 > 0x20 && $0 < 0x7F }), text.utf8.count <= 2_000
-    else { return nil }
-    return text
-  }
-
-  private static func redirect(to path: String) -> Response {
-    var headers = BrowserRules.headers
-    headers[.location] = path
-    return Response(status: .seeOther, headers: headers)
+    return open + paused
   }
 
   // MARK: Errors
@@ -278,7 +209,7 @@ package struct Console: Sendable {
   }
 
   /// Makes every error a page with the code of the API's contract.
-  private func catching(
+  func catching(
     _ request: Request, _ person: Person?, _ body: () async throws -> Response
   ) async throws -> Response {
     var problem: Problem

@@ -28,6 +28,10 @@ struct ConsolePage: Sendable {
   var path: String
   /// The operation whose least role the page needs.
   var operation: SupportOperation
+  /// The most bytes of a form.
+  var maximumBodyLength = 16_384
+  /// Whether a value of the form may have several lines.
+  var takesLines = false
   /// Makes the page. The console calls it only if the person's role allows `operation`.
   var respond: @Sendable (ConsoleRequest) async throws -> ConsoleAnswer
 }
@@ -49,6 +53,12 @@ struct ConsoleRequest: Sendable {
   func value(_ name: String) -> String? {
     let text = (request.method == .post ? form : query)[name]?.trimmingCharacters(in: .whitespaces)
     return text.flatMap { $0.isEmpty ? nil : $0 }
+  }
+
+  /// All values of a name, such as those of checkboxes; one value may have several with spaces between.
+  func values(_ name: String) -> [String] {
+    (request.method == .post ? form : query).values(for: name)
+      .flatMap { $0.split(separator: " ").map(String.init) }
   }
 
   /// Whether the person's role allows an operation.

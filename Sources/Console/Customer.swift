@@ -39,9 +39,21 @@ extension Console {
           response.headers[.contentDisposition] = "attachment; filename=\"customer.json\""
           return .file(response)
         },
+        ConsolePage(path: "/console/customer/{id}/export/page", operation: .exportCustomer) { request in
+          let id: String = try request.request.parameters.require("id")
+          let bundleID = request.query["bundleID"]
+          let data = try await parts.desk.exportCustomer(id, bundleID: bundleID)
+          return .page(
+            ConsoleContent(
+              title: "All of \(data.id)", template: "export",
+              content: ExportContent(
+                data, file: link(customerPath(id) + "/export", ["bundleID": bundleID]),
+                back: customerPath(id), from: request.instant)))
+        },
       ],
       templates: [
         "customer": PackageResources.customer_mustache, "purchase": PackageResources.purchase_mustache,
+        "export": PackageResources.export_mustache,
       ])
   }
 }
@@ -176,7 +188,10 @@ private struct ShownCustomer: Sendable {
     isOpen = entitlements.isAccessGranted
     tier = entitlements.tier
     status = entitlements.status
-    ends = customer.ends(at: now).map(End.init)
+    ends = customer.headSentences(at: now) { date in
+      let moment = Moment(date, from: now)
+      return "\(moment.text) (\(moment.relative))"
+    }.map(End.init)
     because = customer.because.withCapital
     hasPriority = customer.hasPrioritySupport
     paid = Self.total(customer.purchases)
@@ -316,6 +331,12 @@ private struct ActionLink: Sendable {
       links.append(
         act("Reset the device's secret", .resetDeviceSecret, ["deviceID": id, "bundleID": app, "back": id]))
     }
+    links.append(
+      ActionLink(
+        label: "Export to read or print",
+        path: request.may(.exportCustomer)
+          ? link(Console.customerPath(id) + "/export/page", ["bundleID": app]) : nil,
+        allowed: "A lead may do this."))
     links.append(
       ActionLink(
         label: "Export as JSON",

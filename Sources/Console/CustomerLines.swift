@@ -24,48 +24,6 @@ extension ReportedPurchase {
 }
 
 extension ReportedCustomer {
-  /// When the paid time or the trial ends, when access ends, and what follows, each in a sentence; empty without access.
-  func ends(at now: Date) -> [String] {
-    guard entitlements.isAccessGranted else { return [] }
-    func words(_ date: Date) -> String {
-      let moment = Moment(date, from: now)
-      return "\(moment.text) (\(moment.relative))"
-    }
-    let purchase = purchases.first { $0.originalTransactionID == decidingPurchase }
-    var sentences: [String] = []
-    var (end, access): (Date?, Date?) = (nil, nil)
-    if let purchase {
-      (end, access) = (purchase.expiryDate, purchase.plan.accessEndsAt ?? purchase.expiryDate)
-      let renewal =
-        if purchase.chargeRetriesUntil != nil {
-          "Apple could not charge the next period"
-        } else if purchase.willRenew {
-          "it renews then"
-        } else {
-          "it does not renew"
-        }
-      if let end { sentences.append("\(end > now ? "Paid" : "Was paid") until \(words(end)); \(renewal).") }
-    } else if ["trial", "grace"].contains(entitlements.status), let trial, let trialEnd = trial.endsAt {
-      (end, access) = (trialEnd, accessUntil)
-      sentences.append("The trial \(trialEnd > now ? "ends" : "ended") \(words(trialEnd)).")
-    }
-    if let end, let access, access > end {
-      sentences.append("With grace, access ends \(words(access)) if nothing new is paid.")
-    }
-    if access == nil || access != accessUntil {
-      let last = accessUntil.map { "until \(words($0))" } ?? "without end"
-      sentences.append(
-        end == nil
-          ? "Access \(last)." : "With all that opens access, such as other purchases and grants: \(last).")
-    }
-    if let next = purchase?.next, next.tier != purchase?.tier {
-      sentences.append(
-        "Then comes the tier \(next.tier ?? "that the catalog does not know"): \(next.productID) from "
-          + "\(words(next.startsAt)).")
-    }
-    return sentences
-  }
-
   /// The latest refused request for a purchase of another customer.
   var attemptOnAnother: RefusedAttempt? {
     refusedAttempts.last { attempt in
@@ -139,13 +97,7 @@ struct ShownPairing: Sendable {
     parent = pairing.parent.customer.id
     path = Console.customerPath(parent)
     isActive = pairing.state == .active
-    state =
-      switch pairing.state {
-      case .active: "it has what its parent has"
-      case .beyondLimit: "more devices are paired than the parent's tier allows, and this one came later"
-      case .parentWithoutAccess: "its parent has no access"
-      case nil: "the parent's plan does not count it"
-      }
+    state = pairing.because
     self.isBelow = isBelow
   }
 }

@@ -16,6 +16,7 @@ extension Console {
           let answers = try await parts.pool.withConnection { connection in
             try await connection.pipeline([
               QueueRows.summary, QueueRows.work(state: state, kind: kind), QueueRows.notifications,
+              QueueRows.statuses,
             ])
           }
           return .page(
@@ -38,6 +39,22 @@ private struct QueueContent: Sendable {
   /// Whether more may be open than are shown.
   let isCut: Bool
   let notifications: [Notification]
+  let statuses: [Status]
+  /// Whether more may wait than are shown.
+  let areStatusesCut: Bool
+
+  /// A premium status that the app's own table refused.
+  struct Status: Sendable {
+    let row: String
+    let user: String
+    let path: String
+    let tables: String
+    let since: Moment
+    let attempts: Int
+    let next: Moment
+    let failure: String
+    let retryPath: String
+  }
 
   struct Group: Sendable {
     let kind: String
@@ -63,8 +80,13 @@ private struct QueueContent: Sendable {
     let next: Moment?
     let deadline: Moment?
     let failure: String?
-    /// `nil` for work that is no delivery.
-    let requeuePath: String?
+    /// The value of its checkbox.
+    let row: String
+    /// The form that tries it again, and its name.
+    let retryPath: String
+    let retryWords: String
+    /// Whether the form of selected rows takes it.
+    let isSelectable: Bool
   }
 
   struct Notification: Sendable {
@@ -98,7 +120,11 @@ private struct QueueContent: Sendable {
     isCut = answers[1].count == QueueRows.mostRows
     work = try answers[1].map { row in
       let state: String = try row.decode("state")
-      let id: String = try row.decode("id")
+      let queue: String = try row.decode("queue")
+      let name = "\(queue):\(try row.decode("id", as: String.self))"
+      // The command of one extension learned no end. It is repeated with its days.
+      let purchase: String? = try row.decode("purchase")
+      let isRepeated = queue == "renewal_extensions" && purchase != nil
       let subject: String? = try row.decode("subject")
       func moment(_ column: String) throws -> Moment? {
         try row.decode(column, as: Date?.self).map { Moment($0, from: now) }
@@ -109,8 +135,22 @@ private struct QueueContent: Sendable {
         since: Moment(try row.decode("since"), from: now), attempts: try row.decode("attempts"),
         next: try moment("next_attempt_at"), deadline: try moment("deadline"),
         failure: try row.decode("last_error"),
-        requeuePath: try row.decode("queue", as: String.self) == "outbox"
-          ? link("/console/act/requeue", ["outbox": id]) : nil)
+        row: name,
+        retryPath: isRepeated
+          ? link("/console/act/extend-renewal", ["originalTransactionID": purchase])
+          : link("/console/act/requeue", ["rows": name]),
+        retryWords: isRepeated ? "Extend again" : "Try again", isSelectable: !isRepeated)
+    }
+    areStatusesCut = answers[3].count == QueueRows.mostStatuses
+    statuses = try answers[3].map { row in
+      let name = "outbox:\(try row.decode("id", as: Int64.self))"
+      let user: String = try row.decode("key")
+      return Status(
+        row: name, user: user, path: Console.customerPath(user),
+        tables: try row.decode("tables", as: [String].self).joined(separator: ", "),
+        since: Moment(try row.decode("created_at"), from: now), attempts: try row.decode("attempts"),
+        next: Moment(try row.decode("next_attempt_at"), from: now), failure: try row.decode("last_error"),
+        retryPath: link("/console/act/requeue", ["rows": name]))
     }
     notifications = try answers[2].map { row in
       let subtype: String? = try row.decode("subtype")
@@ -133,41 +173,139 @@ private struct QueueContent: Sendable {
   }
 }
 
-/// The statements of *Queues*. Each ends at a number of rows.
+/// The statements of *Queues*. Each reads a bounded number of rows of each table by an index, however many are open: a view over all
+/// queues would read them all before its limit.
 private enum QueueRows {
+  /// Each queue is counted to this number.
+  private static let mostCounted = 5_000
+
   static let summary: Postgres.Query = """
-    SELECT kind, coalesce(bundle_id, '') AS app, state, count(*) AS rows, min(since) AS oldest FROM (
-      (SELECT destination AS kind, bundle_id, CASE WHEN dead_at IS NOT NULL THEN 'dead' ELSE 'waiting' END AS state,
-         created_at AS since FROM outbox WHERE done_at IS NULL ORDER BY created_at LIMIT 10000)
+    SELECT kind, coalesce(app, '') AS app, state, count(*) AS rows, min(since) AS oldest FROM (
+      (SELECT destination AS kind, bundle_id AS app, 'dead' AS state, created_at AS since FROM outbox
+       WHERE done_at IS NULL AND dead_at IS NOT NULL ORDER BY created_at LIMIT \(mostCounted))
       UNION ALL
-      (SELECT kind, bundle_id, state, since FROM support_work WHERE queue <> 'outbox' LIMIT 10000)) AS open
+      (SELECT destination, bundle_id, 'waiting', created_at FROM outbox
+       WHERE done_at IS NULL AND dead_at IS NULL ORDER BY next_attempt_at LIMIT \(mostCounted))
+      UNION ALL
+      (SELECT kind, bundle_id, 'waiting', asked_at FROM store_calls WHERE settled_at IS NULL LIMIT \(mostCounted))
+      UNION ALL
+      (SELECT kind, bundle_id, 'dead', asked_at FROM store_calls
+       WHERE outcome IN ('refused', 'unknown') AND deadline > now() LIMIT \(mostCounted))
+      UNION ALL
+      (SELECT kind, bundle_id, state, since FROM support_work WHERE queue = 'renewal_extensions' LIMIT \(mostCounted))
+      UNION ALL
+      (SELECT 'client_claim', NULL, 'waiting', last_at FROM client_writes
+       WHERE next_attempt_at IS NOT NULL AND table_name = 'profiles' LIMIT \(mostCounted))
+      UNION ALL
+      (SELECT 'old_proof', bundle_id, 'waiting', old_proof_marked_at FROM subscriptions
+       WHERE old_proof_due_at IS NOT NULL LIMIT \(mostCounted))) AS open
     GROUP BY 1, 2, 3 ORDER BY 3, 4 DESC LIMIT 100
     """
 
   static let mostRows = 100
 
-  /// The open work: first what was given up, which waits for a person.
+  /// The open work: first what was given up, which waits for a person; then what is due first.
   static func work(state: String?, kind: String?) -> Postgres.Query {
+    let isAsked: Postgres.Query = """
+      (\(kind)::text IS NULL OR kind = \(kind)) AND (\(state)::text IS NULL
+        OR CASE WHEN \(state) = 'waiting' THEN state IN ('waiting', 'under way') ELSE state = \(state) END)
+      """
+    return """
+      SELECT queue, kind, id, what, coalesce(customer, purchase) AS subject, purchase, state, since, attempts, next_attempt_at,
+        deadline, last_error
+      FROM (
+        \(deliveries(kind, state))
+        UNION ALL
+        (SELECT 'store_calls', c.kind, c.id::text, c.request_reason, coalesce(c.user_id::text, s.user_id::text, s.device_id),
+           c.original_transaction_id, CASE WHEN c.settled_at IS NULL THEN 'waiting' ELSE 'dead' END, c.asked_at, c.attempts,
+           CASE WHEN c.settled_at IS NULL THEN c.next_attempt_at END, c.deadline, c.last_error
+         FROM (
+           (SELECT * FROM store_calls WHERE settled_at IS NULL AND (\(kind)::text IS NULL OR kind = \(kind))
+            ORDER BY next_attempt_at LIMIT \(mostRows))
+           UNION ALL
+           (SELECT * FROM store_calls WHERE outcome IN ('refused', 'unknown') AND deadline > now()
+              AND (\(kind)::text IS NULL OR kind = \(kind)) ORDER BY deadline LIMIT \(mostRows))) AS c
+         LEFT JOIN subscriptions s USING (original_transaction_id))
+        UNION ALL
+        (SELECT queue, kind, id, what, customer, original_transaction_id, state, since, attempts, next_attempt_at, deadline, last_error
+         FROM support_work WHERE queue = 'renewal_extensions' ORDER BY since LIMIT \(mostRows))
+        UNION ALL
+        (SELECT 'client_writes', 'client_claim', id::text, product_id, user_id::text, original_transaction_id, 'waiting', last_at,
+           attempts, next_attempt_at, NULL, CASE outcome WHEN 'unknown' THEN 'the App Store does not know the transaction' END
+         FROM client_writes WHERE next_attempt_at IS NOT NULL AND table_name = 'profiles'
+         ORDER BY next_attempt_at LIMIT \(mostRows))
+        UNION ALL
+        (SELECT 'subscriptions', 'old_proof', original_transaction_id, product_id, coalesce(user_id::text, device_id),
+           original_transaction_id, 'waiting', old_proof_marked_at, NULL, old_proof_due_at, NULL,
+           CASE WHEN old_proof_unknown_at IS NOT NULL THEN 'the App Store does not know the purchase' END
+         FROM subscriptions WHERE old_proof_due_at IS NOT NULL ORDER BY old_proof_due_at LIMIT \(mostRows))
+      ) AS open (queue, kind, id, what, customer, purchase, state, since, attempts, next_attempt_at, deadline, last_error)
+      WHERE \(isAsked)
+      ORDER BY state <> 'dead', next_attempt_at NULLS FIRST, since LIMIT \(mostRows)
+      """
+  }
+
+  /// The deliveries that were given up and those that are due first. Statuses that an app's table refused have a list of their own.
+  private static func deliveries(_ kind: String?, _ state: String?) -> Postgres.Query {
     """
-    SELECT * FROM (\(open(state: state, kind: kind, isDead: true))) AS dead
-    UNION ALL SELECT * FROM (\(open(state: state, kind: kind, isDead: false))) AS others
-    LIMIT \(mostRows)
+    (SELECT 'outbox', destination, id::text, coalesce(event, nullif(endpoint, '')), customer, NULL::text, state, created_at, attempts,
+       next_attempt_at, NULL::timestamptz, coalesce(last_error, place_error)
+     FROM support_outbox WHERE id = ANY(ARRAY(
+       (SELECT id FROM outbox WHERE dead_at IS NOT NULL AND done_at IS NULL
+          AND (\(kind)::text IS NULL OR destination = \(kind)) ORDER BY created_at LIMIT \(mostRows))
+       UNION ALL
+       (\(kind == nil && state != "disabled" ? dueFirst : dueFirstByPlace(kind, state))))))
     """
   }
 
-  private static func open(state: String?, kind: String?, isDead: Bool) -> Postgres.Query {
+  private static let dueFirst: Postgres.Query = """
+    SELECT id FROM outbox WHERE dead_at IS NULL AND done_at IS NULL AND destination <> 'profiles'
+    ORDER BY next_attempt_at LIMIT \(mostRows)
     """
-    SELECT queue, kind, id, what, coalesce(customer, original_transaction_id) AS subject, state, since, attempts,
-      next_attempt_at, deadline, last_error
-    FROM support_work WHERE (state = 'dead') = \(isDead)
-      AND (\(state)::text IS NULL OR CASE WHEN \(state) = 'waiting' THEN state IN ('waiting', 'under way') ELSE state = \(state) END)
-      AND (\(kind)::text IS NULL OR kind = \(kind))
-    ORDER BY since LIMIT \(mostRows)
+
+  /// By the index of each destination: among all open rows, those of one kind may be rare.
+  private static func dueFirstByPlace(_ kind: String?, _ state: String?) -> Postgres.Query {
+    """
+    SELECT id FROM (
+      SELECT found.* FROM (
+        SELECT destination, bundle_id, endpoint FROM outbox_destinations
+        WHERE (\(kind)::text IS NULL OR destination = \(kind))
+          AND (\(state)::text IS DISTINCT FROM 'disabled' OR disabled_at IS NOT NULL) LIMIT 200) AS place
+      CROSS JOIN LATERAL (
+        SELECT id, next_attempt_at FROM outbox
+        WHERE destination = place.destination AND bundle_id = place.bundle_id AND endpoint = place.endpoint
+          AND dead_at IS NULL AND done_at IS NULL
+        ORDER BY next_attempt_at LIMIT \(mostRows)) AS found
+      UNION ALL
+      -- Without an order, so that the planner does not search the index of all due rows for them.
+      (SELECT id, next_attempt_at FROM outbox
+       WHERE destination = 'profiles' AND \(kind)::text = 'profiles' AND bundle_id IS NULL AND endpoint = '' AND dead_at IS NULL
+         AND done_at IS NULL LIMIT 1000)) AS due
+    ORDER BY next_attempt_at LIMIT \(mostRows)
     """
   }
 
+  static let mostStatuses = 50
+
+  /// The premium statuses that the app's own tables refused, those that wait longest first.
+  static let statuses: Postgres.Query = """
+    SELECT id, key, created_at, attempts, next_attempt_at, last_error,
+      ARRAY(SELECT jsonb_array_elements_text(coalesce(payload -> 'tables', payload -> 'decided', '[]'))) AS tables
+    FROM (
+      SELECT * FROM outbox
+      WHERE destination = 'profiles' AND bundle_id IS NULL AND endpoint = '' AND dead_at IS NULL AND done_at IS NULL
+        AND last_error IS NOT NULL
+      LIMIT 1000) AS refused
+    ORDER BY created_at LIMIT \(mostStatuses)
+    """
+
+  /// As `support_waiting_notifications`.
   static let notifications: Postgres.Query = """
-    SELECT why, bundle_id, type, subtype, notifications, oldest, failure, notification_uuids::text[] AS uuids
-    FROM support_waiting_notifications ORDER BY oldest LIMIT 50
+    SELECT outcome AS why, bundle_id, type, subtype, count(*) AS notifications, min(received_at) AS oldest, failure,
+      (array_agg(notification_uuid::text ORDER BY received_at))[1:10] AS uuids
+    FROM (
+      SELECT outcome, bundle_id, environment, type, subtype, received_at, failure, notification_uuid FROM notifications
+      WHERE processed_at IS NULL ORDER BY received_at LIMIT \(mostCounted)) AS waiting
+    GROUP BY outcome, bundle_id, environment, type, subtype, failure ORDER BY oldest LIMIT 50
     """
 }

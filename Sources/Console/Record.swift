@@ -203,6 +203,9 @@ private struct ConfigurationContent: Sendable {
     let isOpen: Switch?
     let switchPath: String
     let switchWords: String
+    /// The configuration alone switches new trials.
+    let areTrialsPaused: Bool
+    let trialsLine: String
     let tiers: [ShownTier]
 
     init(_ app: App, _ state: Switch?) {
@@ -213,6 +216,8 @@ private struct ConfigurationContent: Sendable {
       switchPath = link(
         "/console/act/free-access", ["bundleID": app.bundleID, "state": state == nil ? "on" : "off"])
       switchWords = state == nil ? "Turn free access on" : "Turn free access off"
+      areTrialsPaused = app.newTrials == .paused
+      trialsLine = "\"newTrials\": \"\(areTrialsPaused ? "open" : "paused")\""
       tiers = app.tiers.values.sorted { $0.rank > $1.rank }.map { tier in
         ShownTier(
           tier: tier.name, rank: tier.rank,

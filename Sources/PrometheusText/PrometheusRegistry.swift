@@ -117,6 +117,31 @@ package final class PrometheusRegistry: Sendable {
     return Array(text.utf8)
   }
 
+  /// The sum of a counter's series.
+  /// - Parameter matches: tells by the labels as text, such as `code="500",server="clients"`, which series count.
+  package func total(of name: String, where matches: (String) -> Bool) -> UInt64 {
+    let series = state.withLock { $0.metrics[name]?.series ?? [:] }
+    return series.reduce(0) { sum, entry in
+      guard matches(entry.key), let counter = entry.value as? CounterSeries else { return sum }
+      return sum + counter.count
+    }
+  }
+
+  /// The counts of a histogram's buckets, not cumulative, summed over its series. The last one has no bound.
+  package func buckets(
+    of name: String, where matches: (String) -> Bool
+  ) -> (bounds: [Double], counts: [UInt64]) {
+    let (series, bounds) = state.withLock {
+      ($0.metrics[name]?.series ?? [:], $0.metrics[name]?.bounds ?? [])
+    }
+    var counts = Array(repeating: UInt64(0), count: bounds.count + 1)
+    for (labels, one) in series where matches(labels) {
+      guard let histogram = one as? HistogramSeries else { continue }
+      for (index, count) in histogram.counts.enumerated() { counts[index] += count }
+    }
+    return (bounds, counts)
+  }
+
   /// The `Content-Type` of ``render()``.
   package static let contentType = "text/plain; version=0.0.4; charset=utf-8"
 

@@ -44,6 +44,9 @@ final class CounterSeries: Series, CounterHandler, FloatingPointCounterHandler {
     amount.store(0, ordering: .relaxed)
   }
 
+  /// The sum of the integers.
+  var count: UInt64 { whole.load(ordering: .relaxed) }
+
   var samples: [Sample] {
     let (whole, amount) = (
       whole.load(ordering: .relaxed), Double(bitPattern: amount.load(ordering: .relaxed))
@@ -112,6 +115,9 @@ final class HistogramSeries: Series, RecorderHandler, TimerHandler {
   }
 
   func recordNanoseconds(_ duration: Int64) { record(Double(duration) / 1_000_000_000) }
+
+  /// The count of each bucket, not cumulative.
+  var counts: [UInt64] { state.withLock { $0.counts } }
 
   var samples: [Sample] {
     let (counts, sum) = state.withLock { $0 }

@@ -312,6 +312,16 @@ extension OldProofRows {
   static let table = WorkTable(
     "subscriptions", key: "original_transaction_id", due: "old_proof_due_at",
     isOpen: "old_proof_due_at IS NOT NULL", attempts: nil, lastError: nil)
+  /// The App Store is asked about the purchase now.
+  package static let requeuable = RequeuableQueue(
+    "subscriptions", only: "a purchase that is known by an old proof alone"
+  ) {
+    key, instant in
+    """
+    \(table.requeue(key, at: instant)) AND old_proof_due_at IS NOT NULL RETURNING bundle_id, original_transaction_id
+    """
+  }
+
   /// Outlives the longest attempt.
   static let lease: TimeInterval = 600
 

@@ -194,6 +194,31 @@ package struct WorkTable: Sendable {
   }
 }
 
+/// A queue whose rows support queues again: those that wait, and those that were given up and can still succeed.
+package struct RequeuableQueue: Sendable {
+  /// The name of the table, as in `support_work.queue`.
+  package let name: String
+  /// The rows that can be queued again, in words.
+  package let rule: String
+  /// Makes a row due now; `nil` for a text that is no key of the table.
+  private let statement: @Sendable (_ key: String, _ instant: Date) -> Query?
+
+  /// - Parameters:
+  ///   - rule: completes "only …".
+  ///   - statement: returns the columns `bundle_id` and `original_transaction_id`, and no row where the rule does not hold.
+  package init(
+    _ name: String, only rule: String,
+    statement: @escaping @Sendable (_ key: String, _ instant: Date) -> Query?
+  ) {
+    self.name = name
+    self.rule = rule
+    self.statement = statement
+  }
+
+  /// The statement that makes a row due now; `nil` for a text that is no key of the table.
+  package func requeue(_ key: String, at instant: Date) -> Query? { statement(key, instant) }
+}
+
 /// The time for which a server holds claimed rows.
 package struct WorkLease: Sendable, Hashable {
   /// The claim.

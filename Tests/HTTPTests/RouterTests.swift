@@ -116,6 +116,14 @@ import Testing
     #expect(problem?.code == .invalidRequest)
   }
 
+  @Test func `a form of a text may have lines and tabs, and no other control character`() throws {
+    let form = try Query(decoding: "a=1%0D%0A%092", allowsLines: true)
+    #expect(form["a"] == "1\r\n\t2")
+    for raw in ["a=%00", "a=%1B", "a=%7F", "a%0A=1"] {
+      #expect(throws: Problem.self) { try Query(decoding: raw, allowsLines: true) }
+    }
+  }
+
   @Test func `a required query parameter must occur exactly once`() throws {
     let query = try Query(decoding: "a=1&b=1&b=2")
     #expect(try query.require("a") == "1")

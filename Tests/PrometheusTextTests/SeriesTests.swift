@@ -113,4 +113,23 @@ import Testing
     #expect(registry.lines.contains("h_bucket{le=\"+Inf\"} \(expected)"))
     #expect(registry.lines.contains("h_sum \(expected / 2)"))
   }
+
+  @Test func `a reader in the process sums the series that it names`() {
+    let registry = PrometheusRegistry()
+    let codes: MetricFamily<Counter, String, String> = registry.counters("c_total", "help", "server", "code")
+    for (server, code, count) in [("a", "200", 5), ("a", "500", 2), ("a", "503", 1), ("b", "500", 7)] {
+      codes[server, code].increment(by: count)
+    }
+    #expect(
+      registry.total(of: "c_total") { $0.contains("server=\"a\"") && $0.contains("code=\"5") } == 3)
+    #expect(registry.total(of: "c_total") { _ in true } == 15)
+    #expect(registry.total(of: "unknown") { _ in true } == 0)
+    let times: MetricFamily<CoreMetrics.Timer, String> = registry.timers("t_seconds", "help", "server")
+    times["a"].recordNanoseconds(400_000)
+    times["a"].recordNanoseconds(31_000_000_000)
+    times["b"].recordNanoseconds(400_000)
+    let (bounds, counts) = registry.buckets(of: "t_seconds") { $0.contains("server=\"a\"") }
+    #expect(bounds == PrometheusRegistry.latencyBuckets)
+    #expect(counts.first == 1 && counts.last == 1 && counts.reduce(0, +) == 2)
+  }
 }

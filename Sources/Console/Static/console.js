@@ -68,7 +68,9 @@
   live.before(pause);
   setInterval(async () => {
     const part = document.getElementById('live');
-    if (isPaused || document.hidden || part.contains(document.activeElement)) return;
+    // A selection would be lost.
+    const isUsed = part.contains(document.activeElement) || part.querySelector('input:checked');
+    if (isPaused || document.hidden || isUsed) return;
     try {
       const response = await fetch(location.href, { redirect: 'manual' });
       if (!response.ok) return;

@@ -77,6 +77,29 @@ extension StoreCallRows {
   /// The queue of calls.
   static let table = WorkTable("store_calls", key: "id", isOpen: "settled_at IS NULL", deadline: "deadline")
 
+  /// A refused call is decided anew; one whose end is not known is repeated unchanged.
+  package static let requeuable = RequeuableQueue(
+    "store_calls",
+    only:
+      "a call that waits, or that the App Store refused or has no known end, before its deadline, and whose question no other call has answered"
+  ) { key, instant in
+    guard let id = Int64(key) else { return nil }
+    let opened: Query = """
+      , settled_at = NULL, outcome = NULL, body = CASE WHEN outcome = 'refused' THEN NULL ELSE body END,
+        preferred_by = CASE WHEN outcome = 'refused' THEN NULL ELSE preferred_by END
+      """
+    return """
+      \(table.requeue(id, at: instant, setting: opened))
+        AND (settled_at IS NULL OR outcome IN (\(StoreCallOutcome.refused.rawValue), \(StoreCallOutcome.unknown.rawValue)))
+        AND deadline > \(instant)
+        AND NOT EXISTS (
+          SELECT FROM store_calls other
+          WHERE other.original_transaction_id = store_calls.original_transaction_id AND other.kind = store_calls.kind
+            AND other.transaction_id = store_calls.transaction_id AND other.outcome = \(StoreCallOutcome.sent.rawValue))
+      RETURNING bundle_id, original_transaction_id
+      """
+  }
+
   /// Leases due calls. Of several calls of one kind about one transaction only the first is due.
   static func claimDue(_ lease: WorkLease, limit: Int) -> Query {
     table.claim(

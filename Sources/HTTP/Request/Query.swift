@@ -19,8 +19,9 @@ public struct Query: Sendable, Hashable {
   ///
   /// `+` is a space, a name without `=` has an empty value, and empty parts are skipped.
   ///
+  /// - Parameter allowsLines: whether a value may have line breaks and tabs, as a text of several lines in a form has.
   /// - Throws: 400 `invalid_request` for a bad escape, bytes that are not UTF-8, or control characters.
-  public init(decoding raw: String) throws(Problem) {
+  public init(decoding raw: String, allowsLines: Bool = false) throws(Problem) {
     self.raw = raw
     var items: [Item] = []
     let bytes = raw.utf8.span
@@ -37,7 +38,8 @@ public struct Query: Sendable, Hashable {
         let valueStart = min(nameEnd + 1, end)
         guard
           let name = PercentDecoding.decode(bytes.extracting(start..<nameEnd), plusIsSpace: true),
-          let value = PercentDecoding.decode(bytes.extracting(valueStart..<end), plusIsSpace: true)
+          let value = PercentDecoding.decode(
+            bytes.extracting(valueStart..<end), plusIsSpace: true, allowsLines: allowsLines)
         else {
           throw .invalidRequest("The query has a malformed percent-encoding.")
         }
@@ -76,8 +78,12 @@ enum PercentDecoding {
   /// The decoded text, or nil if an escape is malformed, or if the result is not UTF-8 or has a control character: NUL and
   /// line breaks would reach logs and C strings.
   ///
-  /// - Parameter plusIsSpace: as in `application/x-www-form-urlencoded`, which queries follow.
-  static func decode(_ bytes: Span<UInt8>, plusIsSpace: Bool = false) -> String? {
+  /// - Parameters:
+  ///   - plusIsSpace: as in `application/x-www-form-urlencoded`, which queries follow.
+  ///   - allowsLines: whether line breaks and tabs are allowed.
+  static func decode(
+    _ bytes: Span<UInt8>, plusIsSpace: Bool = false, allowsLines: Bool = false
+  ) -> String? {
     var decoded: [UInt8] = []
     decoded.reserveCapacity(bytes.count)
     var index = 0
@@ -92,7 +98,8 @@ enum PercentDecoding {
       } else if plusIsSpace, byte == UInt8(ascii: "+") {
         byte = UInt8(ascii: " ")
       }
-      guard byte >= 0x20, byte != 0x7F else { return nil }
+      let isLine = allowsLines && (byte == 0x09 || byte == 0x0A || byte == 0x0D)
+      guard byte >= 0x20 || isLine, byte != 0x7F else { return nil }
       decoded.append(byte)
       index += 1
     }

@@ -225,7 +225,7 @@ enum GaugeRows {
       all: ["store_calls", "renewal_extensions", "client_writes", "subscriptions"].map { queue in
         counted(
           """
-          SELECT kind, bundle_id, 'waiting' AS state, since FROM support_work WHERE queue = '\(unescaped: queue)'
+          SELECT kind, bundle_id, CASE state WHEN 'dead' THEN state ELSE 'waiting' END AS state, since FROM support_work WHERE queue = '\(unescaped: queue)'
           """)
       })
   }

@@ -33,12 +33,16 @@ struct RequestFamilies: Sendable {
   fileprivate let durations: MetricFamily<CoreMetrics.Timer, String, String, String>
   fileprivate let connections: MetricFamily<Meter, String>
 
+  /// The names of the metrics.
+  static let responses = "receiptd_http_requests_total"
+  static let durations = "receiptd_http_request_seconds"
+
   init(_ registry: PrometheusRegistry) {
     responses = registry.counters(
-      "receiptd_http_requests_total", "Responses, by route, method and status code.", "server", "method",
+      Self.responses, "Responses, by route, method and status code.", "server", "method",
       "route", "code")
     durations = registry.timers(
-      "receiptd_http_request_seconds",
+      Self.durations,
       "From the first byte of a request to the hand-over of the response, in seconds.", "server", "method",
       "route")
     connections = registry.gauges("receiptd_http_connections", "Open connections.", "server")

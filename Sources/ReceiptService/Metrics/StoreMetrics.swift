@@ -35,6 +35,13 @@ final class StoreMetrics: Sendable {
   /// - Parameter apis: the APIs by app, which replace the former ones.
   func watch(_ apis: [String: AppStoreServerAPI]) { self.apis.withLock { $0 = apis } }
 
+  /// The apps and environments for which the App Store does not answer this server, such as `com.example (Sandbox)`.
+  var openCircuits: [String] {
+    apis.withLock { $0 }.sorted { $0.key < $1.key }.flatMap { app, api in
+      [Environment.production, .sandbox].filter { api.isCircuitOpen($0) }.map { "\(app) (\($0.rawValue))" }
+    }
+  }
+
   private func showCircuits() {
     for (app, api) in apis.withLock({ $0 }) {
       for environment in [Environment.production, .sandbox] {

@@ -12,8 +12,10 @@ extension Service {
       Console.Parts(
         catalog: catalog, pool: pool, desk: support, outbox: deliveries.outbox, people: people,
         figures: numbers.figures, actions: consoleActions, server: serverFacts, traffic: traffic,
-        clock: clock,
-        logger: logger,
+        singleSignOn: sharedResources.settings.consoleUserHeader.flatMap {
+          SingleSignOn(header: $0, from: sharedResources.settings.trustedProxies)
+        },
+        clock: clock, logger: logger,
         bound: { operation, page in
           try await self.sharedResources.supportPlaces.run(operation, page)
         }))

@@ -227,6 +227,7 @@ package final class Service: Sendable {
       rooms.flatMap(\.jobs) + sweep.jobs + databaseGauges.jobs + [
         configuredApps.windowJob, reconcileJob.job, businessGauges.job, authenticator.job,
         sharedResources.refusedAttempts.job, sharedResources.seenUsers.job,
+        sharedResources.heartbeat.job(configuration: configurationDigest),
       ]
     await withTaskGroup { group in
       group.addTask { await self.jobRunner.run(jobs) }

@@ -32,6 +32,8 @@ final class SharedResources: Sendable {
   let signer: EntitlementSigner
   /// Kept over a reload, because freeing and allocating its 2 MB fragments the heap.
   let recentNotifications = RecentNotifications()
+  /// Kept over a reload: it is of the process.
+  let heartbeat: Heartbeat
   let clockCorrection: ClockCorrection
   /// The corrected clock.
   let clock: ServiceClock
@@ -57,6 +59,7 @@ final class SharedResources: Sendable {
     refusedAttempts = RefusedAttemptLog(
       pool: pool, clock: self.clock, logger: logger, metrics: metrics.refusedAttempts)
     seenUsers = SeenUsers(pool: pool, clock: self.clock)
+    heartbeat = Heartbeat(port: settings.port, metrics: metrics, pool: pool, clock: self.clock)
   }
 
   /// Whether load balancers should send no more requests.
@@ -68,6 +71,8 @@ final class SharedResources: Sendable {
     // A failure loses the refused requests and the seen users of the last two seconds.
     try? await refusedAttempts.flush()
     try? await seenUsers.flush()
+    // Otherwise the row is of a server that died.
+    try? await heartbeat.stop()
     await client.shutDown()
     await pool.close()
   }

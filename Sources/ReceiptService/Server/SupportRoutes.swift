@@ -1,4 +1,5 @@
 import Actions
+import Adoption
 import Customers
 import Deliveries
 import HTTP
@@ -7,6 +8,7 @@ import JSON
 import Ledger
 import Numbers
 import Postgres
+import Proofs
 import Requests
 import Subscriptions
 import Support
@@ -103,6 +105,17 @@ extension SupportDesk: ServiceDesk {
 
 extension Outbox: ServiceDesk {
   package static func desk(of service: Service) -> Outbox { service.deliveries.outbox }
+}
+
+extension WorkDesk: ServiceDesk {
+  package static func desk(of service: Service) -> WorkDesk {
+    WorkDesk(
+      outbox: service.deliveries.outbox,
+      queues: [
+        StoreCallRows.requeuable, RenewalExtensionRows.requeuable, ClientWriteRows.requeuable,
+        OldProofRows.requeuable,
+      ])
+  }
 }
 
 extension Replay: ServiceDesk {

@@ -48,7 +48,7 @@ struct CustomerTable: Sendable {
     // They are of the team, not of customers.
     "console_sessions", "people", "people_tokens",
     // It has ids of purchases, which stay.
-    "reconcile_runs", "retention_positions", "schema_migrations",
+    "reconcile_runs", "retention_positions", "schema_migrations", "servers",
   ].map(CustomerTable.init(impersonal:))
 
   /// Every table of receiptd.

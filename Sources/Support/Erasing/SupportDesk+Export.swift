@@ -141,30 +141,30 @@ extension String {
 /// All that is known of a customer, as `receiptd export-customer` prints it.
 package struct CustomerExport: Encodable, Sendable {
   /// The customer's id.
-  let id: String
+  package let id: String
   /// `user` or `device`.
-  let kinds: [String]
+  package let kinds: [String]
   /// The apps whose rows these are.
-  let bundleIDs: [String]
+  package let bundleIDs: [String]
   /// The server's clock.
-  let exportedAt: Date
+  package let exportedAt: Date
   /// The customer in the log's field `customer`.
   var logHashes: [String] = []
   /// The tables with rows of the customer.
-  private(set) var tables: [Table] = []
+  package private(set) var tables: [Table] = []
 
   /// The most rows of one table. A flood of requests alone reaches it: the limits of 20261120_limits.sql keep the events of an app
   /// below it.
   static let maximumRows = 200_000
 
   /// A table with its rows, under the names of the columns.
-  struct Table: Encodable, Sendable {
-    var table: String
+  package struct Table: Encodable, Sendable {
+    package var table: String
     /// What the table is for.
-    var description: String
-    var rows: [JSONValue]
+    package var description: String
+    package var rows: [JSONValue]
     /// Whether there are more rows than ``CustomerExport/maximumRows``.
-    var hasMore: Bool
+    package var hasMore: Bool
   }
 
   init(id: String, kinds: [String], bundleIDs: [String], exportedAt: Date) {

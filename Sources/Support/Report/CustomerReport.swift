@@ -40,6 +40,8 @@ package struct ReportedCustomer: Sendable {
   package var accessUntil: Date?
   /// The reason for the entitlements, in a sentence.
   package var because: String
+  /// When the paid time or the trial ends, when access ends, and what follows, each in a sentence; empty without access.
+  package var sentences: [String] = []
   /// The purchase that decides them, by `originalTransactionID`; `nil` if no purchase of the customer does.
   package var decidingPurchase: String?
   /// When a valid access token of the user came; `nil` for a device, or if none came in 395 days.
@@ -135,6 +137,37 @@ package struct ReportedPairing: Sendable {
   package var parent: CustomerSearch.Match
   /// `nil` if the parent has paired more devices than are counted.
   package var state: ChildState?
+
+  /// Why the child is active or paused, in words.
+  package var because: String {
+    switch state {
+    case .active: "it has what its parent has"
+    case .beyondLimit: "more devices are paired than the parent's tier allows, and this one came later"
+    case .parentWithoutAccess: "its parent has no access"
+    case nil: "the parent's plan does not count it"
+    }
+  }
+}
+
+extension ReportedPairing: JSONWritable {
+  /// Writes one object, whose members `state` and `reason` have the words of the member `pairing` of client responses.
+  package func write(to json: inout JSONWriter) {
+    let reason: String? =
+      switch state {
+      case .beyondLimit: "device_limit"
+      case .parentWithoutAccess: "parent_without_access"
+      case .active, nil: nil
+      }
+    json.object { json in
+      json.member("because", because)
+      json.member("bundleID", parent.bundleID)
+      json.member("childDeviceID", childDeviceID)
+      json.member("name", name)
+      json.member("parent", parent.customer.id)
+      json.member("reason", reason)
+      json.member("state", state == .active ? "active" : "paused")
+    }
+  }
 }
 
 extension [ReportedChild] {
@@ -171,6 +204,12 @@ extension CustomerReport: CustomStringConvertible {
       customer.write(to: &output)
     }
     if !customers.isEmpty { found.search.writeParents(to: &output) }
+    for pairing in pairings {
+      let state = pairing.state == .active ? "active" : "paused"
+      output.member(
+        "as a child",
+        "\(pairing.childDeviceID) is \(state) under \(pairing.parent.customer.id): \(pairing.because)")
+    }
     if !unclaimed.isEmpty {
       if !output.isEmpty { output.skip() }
       output.heading("purchases without an owner")
@@ -186,6 +225,7 @@ extension ReportedCustomer {
     output.member("app", "\(app) (\(bundleID))")
     output.member("access", access)
     output.member("because", because)
+    for sentence in sentences { output.member("", sentence) }
     if hasPrioritySupport { output.member("support", "priority, as the tier promises") }
     if let seen {
       let (first, last) = (Day(of: seen.firstAt), Day(of: seen.lastAt))
@@ -263,6 +303,7 @@ extension CustomerReport: JSONWritable {
     json.object { json in
       json.member("asked", asked)
       json.member("customers", customers)
+      json.member("pairings", pairings)
       json.member("parents", found.search.parents)
       json.member("parentsHidden", found.search.parentsHidden)
       json.member("serverTime", serverTime)
@@ -293,6 +334,7 @@ extension ReportedCustomer: JSONWritable {
       json.member("lastSeenAt", seen?.lastAt)
       json.member("purchases", purchases)
       json.member("refusedAttempts", refusedAttempts)
+      json.member("sentences", sentences)
       json.member("trial", trial)
     }
   }

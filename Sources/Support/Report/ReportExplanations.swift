@@ -69,6 +69,47 @@ extension Subscription {
   }
 }
 
+extension ReportedCustomer {
+  /// When the paid time or the trial ends, when access ends, and what follows, each in a sentence; empty without access.
+  /// - Parameter words: writes an instant.
+  package func headSentences(at now: Date, _ words: (Date) -> String) -> [String] {
+    guard entitlements.isAccessGranted else { return [] }
+    let purchase = purchases.first { $0.originalTransactionID == decidingPurchase }
+    var sentences: [String] = []
+    var (end, access): (Date?, Date?) = (nil, nil)
+    if let purchase {
+      (end, access) = (purchase.expiryDate, purchase.plan.accessEndsAt ?? purchase.expiryDate)
+      let renewal =
+        if purchase.chargeRetriesUntil != nil {
+          "Apple could not charge the next period"
+        } else if purchase.willRenew {
+          "it renews then"
+        } else {
+          "it does not renew"
+        }
+      if let end { sentences.append("\(end > now ? "Paid" : "Was paid") until \(words(end)); \(renewal).") }
+    } else if ["trial", "grace"].contains(entitlements.status), let trial, let trialEnd = trial.endsAt {
+      (end, access) = (trialEnd, accessUntil)
+      sentences.append("The trial \(trialEnd > now ? "ends" : "ended") \(words(trialEnd)).")
+    }
+    if let end, let access, access > end {
+      sentences.append("With grace, access ends \(words(access)) if nothing new is paid.")
+    }
+    if access == nil || access != accessUntil {
+      let last = accessUntil.map { "until \(words($0))" } ?? "without end"
+      sentences.append(
+        end == nil
+          ? "Access \(last)." : "With all that opens access, such as other purchases and grants: \(last).")
+    }
+    if let next = purchase?.next, next.tier != purchase?.tier {
+      sentences.append(
+        "Then comes the tier \(next.tier ?? "that the catalog does not know"): \(next.productID) from "
+          + "\(words(next.startsAt)).")
+    }
+    return sentences
+  }
+}
+
 /// What a customer without any record of access had before: a purchase that another customer has now, or a grant.
 struct PastAccess: Sendable {
   var at: Date

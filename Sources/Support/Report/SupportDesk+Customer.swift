@@ -8,6 +8,7 @@ import JSON
 import Ledger
 import Postgres
 import Subscriptions
+import Text
 import Work
 
 extension SupportDesk {
@@ -115,7 +116,7 @@ extension SupportDesk {
       ReportedTrial($0, of: customer, in: app, honoring: customerRecords.freeAccess, at: instant)
     }
     let paired = household?.children ?? []
-    return ReportedCustomer(
+    var report = ReportedCustomer(
       kind: customer.kindWord, customer: customer.id, bundleID: app.bundleID, app: app.name,
       entitlements: EntitlementsResponse(entitlements),
       accessUntil: app.accessEnd(of: customerRecords, for: customer, after: instant),
@@ -139,6 +140,8 @@ extension SupportDesk {
       eventsHidden: try timeline.first.map {
         try $0.decode("total", as: Int.self) - timeline.count - (page.number - 1) * Self.events
       } ?? 0)
+    report.sentences = report.headSentences(at: instant) { $0.rfc3339 }
+    return report
   }
 
   /// What the report says of these purchases beside their rows.

@@ -2,6 +2,7 @@ import Actions
 import AppStore
 import Customers
 import Foundation
+import Identifiers
 import JSON
 import Postgres
 import Text
@@ -142,7 +143,7 @@ package struct RenewalExtension: Encodable, Sendable, CustomStringConvertible {
 }
 
 /// Statements on the table `renewal_extensions`.
-enum RenewalExtensionRows {
+package enum RenewalExtensionRows {
   /// The queue of requests for all subscribers of a product, which the job follows.
   static let ofAll = WorkTable(
     "renewal_extensions", key: "request_identifier",
@@ -151,6 +152,31 @@ enum RenewalExtensionRows {
   static let ofOne = WorkTable(
     "renewal_extensions", key: "request_identifier",
     isOpen: "completed_at IS NULL AND original_transaction_id IS NOT NULL")
+
+  /// For how long an extension that the App Store refused may be asked for again, in seconds.
+  private static let requeueTime: TimeInterval = 7 * 86_400
+
+  /// The App Store takes a repeated request as the same. An extension of one subscription is repeated by its command, which checks the
+  /// expiry first.
+  package static let requeuable = RequeuableQueue(
+    "renewal_extensions",
+    only:
+      "an extension of all subscribers of a product that waits, or that the App Store refused within a week, while no other one of the product is open; "
+      + "repeat extend-renewal for one subscription"
+  ) { key, instant in
+    guard let id = UUID(rfc9562: key) else { return nil }
+    return """
+      \(ofAll.requeue(id, at: instant, setting: ", completed_at = NULL, succeeded = NULL, failed = NULL"))
+        AND original_transaction_id IS NULL
+        AND (completed_at IS NULL OR last_error IS NOT NULL AND completed_at > \(instant.addingTimeInterval(-requeueTime)))
+        AND NOT EXISTS (
+          SELECT FROM renewal_extensions other
+          WHERE other.bundle_id = renewal_extensions.bundle_id AND other.environment = renewal_extensions.environment
+            AND other.product_id = renewal_extensions.product_id AND other.original_transaction_id IS NULL
+            AND other.completed_at IS NULL AND other.request_identifier <> renewal_extensions.request_identifier)
+      RETURNING bundle_id, original_transaction_id
+      """
+  }
 
   static let columns: Query = """
     request_identifier, bundle_id, environment, original_transaction_id, product_id, storefronts, days, reason_code,

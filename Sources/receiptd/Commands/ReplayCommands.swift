@@ -12,19 +12,19 @@ import ReceiptService
 struct ReplayCommand: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "replay",
-    abstract: "Processes a kept notification again.",
+    abstract: "Processes kept notifications again.",
     discussion: """
       A start or a reload replays waiting notifications that it may accept; support_waiting_notifications counts \
-      them. The exit status is 1, with the reason, if the notification still waits.
+      them. The exit status is 1, with the reason, if a notification still waits. One that fails ends the command.
       """)
 
   @Argument(
-    help: "Apple's notificationUUID.",
+    help: ArgumentHelp("Apple's notificationUUID, of one or several.", valueName: "notification-uuid"),
     transform: { text in
       guard let uuid = UUID(rfc9562: text) else { throw ValidationError("\(text) is not a UUID.") }
       return uuid
     })
-  var notificationUUID: UUID
+  var notificationUUIDs: [UUID]
 
   @Option(help: "The reason for the replay, for the record.")
   var reason = "replayed by hand"
@@ -33,15 +33,19 @@ struct ReplayCommand: AsyncParsableCommand {
 
   func run() async throws {
     try await Startup.withService(.replay) { service, actor in
-      let result: ReplayResult
-      do {
-        result = try await service.perform(
-          ReplayRequest(notificationUUID: notificationUUID), by: author.author(actor, reason, in: service))
-      } catch {
-        throw Startup.failure("replay: \(Self.reason(error))")
+      var areProcessed = true
+      for uuid in notificationUUIDs {
+        let result: ReplayResult
+        do {
+          result = try await service.perform(
+            ReplayRequest(notificationUUID: uuid), by: author.author(actor, reason, in: service))
+        } catch {
+          throw Startup.failure("replay: \(Self.reason(error))")
+        }
+        print("\(uuid.uuidString.lowercased()): \(result)")
+        areProcessed = areProcessed && result.isProcessed
       }
-      print("\(notificationUUID.uuidString.lowercased()): \(result)")
-      if !result.isProcessed { throw ExitCode.failure }
+      if !areProcessed { throw ExitCode.failure }
     }
   }
 
@@ -108,14 +112,20 @@ struct ReplayEventsCommand: AsyncParsableCommand {
 struct RequeueCommand: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "requeue",
-    abstract: "Delivers a customer's state again to CloudKit or a webhook.",
+    abstract: "Tries deliveries and other queued work again.",
     discussion: """
-      It sends the customer's current state, and reopens a disabled destination. support_outbox lists the \
-      deliveries that wait and those that were given up.
+      support_work lists what waits and what was given up. A delivery sends the customer's current state, and reopens a \
+      disabled destination. A call to the App Store is made until its deadline.
       """)
 
-  @Argument(help: "The id of a delivery in support_outbox.")
-  var id: Int64?
+  @Argument(
+    help: ArgumentHelp(
+      "Rows of support_work: the id of a delivery, or QUEUE:ID, such as store_calls:17.", valueName: "rows"),
+    transform: { text in
+      guard let row = WorkRow(text) else { throw ValidationError("\(text) is not an id or QUEUE:ID.") }
+      return row
+    })
+  var rows: [WorkRow] = []
 
   @Option(help: "Or an app's bundle id, for all its deliveries that were given up.")
   var bundle: String?
@@ -123,12 +133,11 @@ struct RequeueCommand: AsyncParsableCommand {
   @OptionGroup var options: SupportOptions
 
   func validate() throws {
-    if (id == nil) == (bundle == nil) { throw ValidationError("Give the id of a delivery, or --bundle.") }
+    if rows.isEmpty == (bundle == nil) { throw ValidationError("Give rows of support_work, or --bundle.") }
   }
 
   func run() async throws {
     try await options.perform(
-      id.map(RequeueRequest.init(outbox:)) ?? RequeueRequest(bundleID: bundle ?? ""),
-      warningAbout: [.deliveries])
+      bundle.map(RequeueRequest.init(bundleID:)) ?? RequeueRequest(rows: rows), warningAbout: [.deliveries])
   }
 }

@@ -105,11 +105,13 @@ extension Service {
 
 extension Outbox {
   func requeue(id: Int64, by author: SupportAuthor) async throws -> RequeueResult {
-    try await RequeueRequest(outbox: id).perform(at: self, by: author)
+    try await RequeueRequest(outbox: id).perform(at: WorkDesk(outbox: self, queues: []), by: author)
   }
 
   func requeueDead(bundleID: String, by author: SupportAuthor) async throws -> Int {
-    try await RequeueRequest(bundleID: bundleID).perform(at: self, by: author).requeued
+    try await RequeueRequest(bundleID: bundleID).perform(
+      at: WorkDesk(outbox: self, queues: []), by: author
+    ).requeued
   }
 }
 

@@ -83,7 +83,7 @@ import Testing
           "customer": erased.uuidString.lowercased(), "bundleID": TestApps.climbing, "force": "on",
         ]),
       Form(name: "free-access", fields: ["bundleID": TestApps.family, "state": "on"]),
-      Form(name: "requeue", fields: ["outbox": "\(deliveries[0])"]),
+      Form(name: "requeue", fields: ["rows": "outbox:\(deliveries[0])"]),
       Form(name: "requeue-all", fields: ["bundleID": TestApps.family]),
       Form(name: "replay", fields: ["notificationUUID": bought.notification.uuid], hasPreview: false),
       Form(name: "people-add", fields: ["name": "the added", "role": "numbers"], hasPreview: false),
@@ -342,7 +342,7 @@ import Testing
         #expect(answer.text.contains("value=\"typed before\""), "\(name)=\(value)")
       }
       for (action, fields) in [
-        ("revoke-grant", ["grant": "x"]), ("requeue", ["outbox": "99999999999999999999"]),
+        ("revoke-grant", ["grant": "x"]), ("requeue", ["rows": "99999999999999999999"]),
         ("replay", ["notificationUUID": UUID().uuidString]),
         ("free-access", ["bundleID": "x", "state": "maybe"]),
       ] {
@@ -352,6 +352,30 @@ import Testing
         #expect(answer.text.contains("value=\"typed before\""), "\(action)")
       }
       #expect(try await harness.count("support_actions WHERE person_id IS NOT NULL") == 0)
+    }
+  }
+
+  @Test func `a form that names what does not exist answers 404, and 409 where it was done before`()
+    async throws
+  {
+    try await withHarness(role: "receiptd_app") { harness in
+      let lead = try await ConsoleBrowser(harness, .lead)
+      let unknown = UUID().uuidString.lowercased()
+      for (action, fields) in [
+        ("revoke-grant", ["grant": unknown]), ("requeue", ["rows": "outbox:7 store_calls:7"]),
+        ("replay", ["notificationUUID": unknown]), ("people-remove", ["name": "Nobody"]),
+        ("free-access", ["bundleID": "com.unknown", "state": "on"]),
+        ("transfer", ["originalTransactionID": "70", "to": unknown, "force": "on"]),
+      ] {
+        let answer = try await lead.post(
+          "/console/act/\(action)", fields.merging(["reason": "typed before", "step": "do"]) { $1 })
+        #expect(answer.status == 404, "\(action): \(answer.status)")
+        #expect(answer.text.contains("role=\"alert\"") && answer.text.contains("value=\"typed before\""))
+      }
+      let added = ["name": lead.person, "role": "agent", "reason": "again", "step": "do"]
+      #expect(try await lead.post("/console/act/people-add", added).status == 409)
+      let bad = try await lead.post("/console/act/requeue", ["rows": ":", "reason": "x", "step": "do"])
+      #expect(bad.status == 400)
     }
   }
 

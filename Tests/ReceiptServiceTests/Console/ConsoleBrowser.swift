@@ -66,13 +66,16 @@ extension Harness {
   /// A request of a browser to the admin port.
   func browse(
     _ method: HTTPRequest.Method, _ path: String, cookie: String? = nil, origin: String? = nil,
-    site: String? = nil, host: String? = nil, form: [String: String]? = nil
+    site: String? = nil, host: String? = nil, named names: [String] = [], form: [String: String]? = nil
   ) async throws -> Answer {
     var headers = HTTPFields()
     headers[.cookie] = cookie
     headers[.origin] = origin
     if let host { headers[try #require(HTTPField.Name("Host"))] = host }
     if let site { headers[try #require(HTTPField.Name("Sec-Fetch-Site"))] = site }
+    // As a single-sign-on proxy adds it.
+    let nameField = try #require(HTTPField.Name("X-Forwarded-User"))
+    for name in names { headers.append(HTTPField(name: nameField, value: name)) }
     if form != nil { headers[.contentType] = "application/x-www-form-urlencoded" }
     let body = form.map { form in
       form.map { "\($0.inQuery)=\($1.inQuery)" }.joined(separator: "&")

@@ -86,18 +86,72 @@ import Testing
       _ = try await ConsoleWorld(harness)
       let lead = try await ConsoleBrowser(harness, .lead)
       let all = try await lead.page("/console/queues")
-      for text in ["the error of phone-1", "the error of phone-2", "Deliver all again", "id=\"live\""] {
+      for text in ["the error of phone-1", "the error of phone-2", "Try all again", "id=\"live\""] {
         #expect(all.contains(text), "\(text)")
       }
       let dead = try await lead.page("/console/queues?state=dead&destination=cloudkit")
       #expect(dead.contains("the error of phone-2") && !dead.contains("the error of phone-1"))
       let waiting = try await lead.page("/console/queues?state=waiting")
       #expect(!waiting.contains("the error of phone-2") && waiting.contains("the error of phone-1"))
-      let link = try #require(dead.firstMatch(of: /\/console\/act\/requeue\?outbox=([0-9]+)/))
+      let link = try #require(dead.firstMatch(of: /\/console\/act\/requeue\?rows=outbox%3A([0-9]+)/))
       let done = try await lead.act(
-        "/console/act/requeue", ["outbox": String(link.1), "reason": "fixed", "step": "do"])
+        "/console/act/requeue", ["rows": "outbox:\(link.1)", "reason": "fixed", "step": "do"])
       #expect(done.page.contains("requeue") && done.page.contains("fixed"))
       #expect(!(try await lead.page("/console/queues?state=dead")).contains("the error of phone-2"))
+    }
+  }
+
+  @Test func `a selection of rows and notifications is one form, with a record of each`() async throws {
+    try await withHarness(role: "receiptd_app") { harness in
+      _ = try await ConsoleWorld(harness)
+      let user = UUID()
+      _ = try await harness.pool.query(
+        """
+        INSERT INTO outbox (destination, key, payload, attempts, last_error, next_attempt_at)
+        VALUES ('profiles', \(user.uuidString.lowercased()), '{"tables": ["profiles"]}', 3,
+          'profiles: refused (P0001)', \(harness.clock.now + 3_000))
+        """)
+      let lead = try await ConsoleBrowser(harness, .lead)
+      let page = try await lead.page("/console/queues")
+      // Which table, why, since when.
+      let refused = try #require(page.split(separator: "<h2>").first { $0.hasPrefix("Statuses that an app") })
+      for text in [
+        user.uuidString.lowercased(), "<td>profiles</td>", "profiles: refused (P0001)", "Try again",
+      ] {
+        #expect(refused.contains(text), "\(text)")
+      }
+      let choices = page.matches(of: /name="rows" value="([^"]+)"/).map { String($0.1) }
+      #expect(choices.contains { $0.hasPrefix("store_calls:") })
+      let rows = try await harness.pool.query(
+        "SELECT 'outbox:' || id AS row FROM outbox WHERE last_error IS NOT NULL ORDER BY id"
+      ).map { try $0.decode("row", as: String.self) }
+      #expect(rows.count == 3 && Set(rows).isSubset(of: choices))
+      // Checkboxes come one by one.
+      let query = rows.map { "rows=\($0.inQuery)" }.joined(separator: "&")
+      let form = try await lead.page("/console/act/requeue?\(query)")
+      let joined = rows.joined(separator: " ")
+      #expect(form.contains("value=\"\(joined)\""))
+      let before = try await harness.count("support_actions")
+      let preview = try await lead.post("/console/act/requeue", ["rows": joined, "reason": "table mended"])
+      #expect(
+        preview.text.contains("3 deliveries requeued: \(rows.joined(separator: ", "))"), "\(preview.text)")
+      #expect(try await harness.count("support_actions") == before)
+      let some = joined + " outbox:999999"
+      let done = try await lead.act(
+        "/console/act/requeue", ["rows": some, "reason": "table mended", "step": "do"])
+      #expect(done.page.contains("table mended"))
+      #expect(try await harness.count("support_actions WHERE reason = 'table mended'") == 3)
+      let later = try await harness.pool.query(
+        "SELECT FROM outbox WHERE 'outbox:' || id = ANY(\(rows)) AND next_attempt_at > \(harness.clock.now)")
+      #expect(later.isEmpty)
+      #expect(try await harness.count("outbox WHERE dead_at IS NOT NULL") == 0)
+
+      let uuids = try await harness.pool.query(
+        "SELECT notification_uuid::text AS id FROM notifications ORDER BY received_at LIMIT 2"
+      ).map { try $0.decode("id", as: String.self) }
+      _ = try await lead.act(
+        "/console/act/replay", ["notificationUUID": uuids.joined(separator: " "), "reason": "product added"])
+      #expect(try await harness.count("support_actions WHERE reason = 'product added'") == 2)
     }
   }
 

@@ -19,7 +19,8 @@ import Testing
     "/console/lists": .agent, "/console/numbers": .numbers, "/console/numbers/{chart}": .numbers,
     "/console/numbers/{chart}/csv": .numbers, "/console/report": .numbers, "/console/queues": .lead,
     "/console/record": .agent, "/console/record/{id}": .agent, "/console/people": .lead,
-    "/console/configuration": .lead, "/console/health": .lead, "/console/act/refresh": .agent,
+    "/console/configuration": .lead, "/console/health": .lead, "/console/runbooks/{alert}": .lead,
+    "/console/what-if": .lead, "/console/customer/{id}/export/page": .lead, "/console/act/refresh": .agent,
     "/console/act/grant": .agent, "/console/act/note": .agent, "/console/act/extend-trial": .agent,
     "/console/act/revoke-grant": .agent,
     "/console/act/transfer": .lead, "/console/act/extend-renewal": .lead, "/console/act/refund-answer": .lead,
@@ -41,6 +42,8 @@ import Testing
         let browser = try await ConsoleBrowser(harness, role)
         for pattern in patterns {
           let path = pattern.replacing("{chart}", with: "mrr").replacing(
+            "{alert}", with: "ReceiptdSweepLag"
+          ).replacing(
             "record/{id}", with: "record/\(record)"
           )
           .replacing("{id}", with: world.user.uuidString.lowercased())

@@ -17,7 +17,7 @@ from processes import wait_until
 from world import World
 
 MAXIMUM_CLICKS = 3
-PARTS = ["sign_in_and_out", "tasks", "charts", "keys", "accessibility"]
+PARTS = ["sign_in_and_out", "tasks", "selection", "charts", "keys", "accessibility"]
 
 
 class Check:
@@ -138,10 +138,25 @@ class Check:
     def _requeue(self, browser, script):
         self.world.database.query(f"UPDATE outbox SET dead_at = now(), done_at = NULL WHERE id = {self.world.delivery}")
         browser.click("=Queues")
-        browser.click(f"a[href$='outbox={self.world.delivery}']")
-        done = self._act(browser, "the schema is deployed", "Deliver again")
+        browser.click(f"a[href$='rows=outbox%3A{self.world.delivery}']")
+        done = self._act(browser, "the schema is deployed", "Try again")
         return done and self.world.database.query(
             f"SELECT dead_at IS NULL FROM outbox WHERE id = {self.world.delivery}") == "t"
+
+    # MARK: A selection
+
+    def selection(self):
+        for script in (True, False):
+            self.world.database.query(f"UPDATE outbox SET dead_at = now(), done_at = NULL WHERE id = {self.world.delivery}")
+            browser = self.sign_in(script=script)
+            browser.open(f"{self.world.console}/queues?state=dead")
+            browser.click(f"input[value='outbox:{self.world.delivery}']")
+            browser.click("=Try the selected ones again")
+            browser.wait_for("Reason, for the record")
+            done = self._act(browser, "the receiver is back", "Preview", "Try again")
+            self.that(done and self.world.database.query(
+                f"SELECT dead_at IS NULL FROM outbox WHERE id = {self.world.delivery}") == "t", "a selection is tried again")
+            browser.close()
 
     # MARK: Charts
 
@@ -201,7 +216,8 @@ class Check:
             "lists": "lists?list=renewing&days=31", "numbers": "numbers", "chart": "numbers/mrr",
             "retention": "numbers/retention", "report": "report", "queues": "queues", "record": "record",
             "record-one": "record/1", "people": "people", "configuration": "configuration", "health": "health",
-            "checks": "health?checks=1", "unknown": "customer/nothing",
+            "checks": "health?checks=1", "runbook": "runbooks/ReceiptdSweepLag", "what-if": "what-if",
+            "export": f"customer/{world.user}/export/page", "unknown": "customer/nothing",
             "grant": f"act/grant?customer={world.user}&bundleID=com.swiftclimb.app&back={world.user}",
             "transfer": f"act/transfer?originalTransactionID={world.purchase}", "people-add": "act/people-add",
         }

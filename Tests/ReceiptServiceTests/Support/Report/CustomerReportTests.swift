@@ -189,6 +189,46 @@ import Text
     }
   }
 
+  @Test func `the report has the sentences about the ends, and the state of a child under its parent`()
+    async throws
+  {
+    try await withScreenTime { harness in
+      let bought = try await harness.device("phone", buys: ScreenTime.family)
+      let end = try #require(bought.transaction.expiresDate)
+      try await harness.pair(3, to: "phone")
+      func report(_ id: String) async throws -> (text: String, json: [String: Any]) {
+        let report = try await harness.desk.customer(id)
+        let answer = try await harness.support("customer/\(id)", token: Harness.supportToken)
+        let json = try #require(
+          JSONSerialization.jsonObject(with: Data(answer.body)) as? [String: Any])
+        return (report.description, json)
+      }
+      let parent = try await report("phone")
+      let sentence = "Paid until \(end.rfc3339); it renews then."
+      #expect(parent.text.contains(sentence), "\(parent.text)")
+      let customers = try #require(parent.json["customers"] as? [[String: Any]])
+      #expect((customers.first?["sentences"] as? [String])?.first == sentence)
+
+      let child = try #require(
+        try await harness.desk.customer("phone").customers.first?.children.last?.childDeviceID)
+      func pairing() async throws -> [String: Any] {
+        let pairings = try #require(try await report(child).json["pairings"] as? [[String: Any]])
+        return try #require(pairings.first)
+      }
+      let active = try await pairing()
+      #expect(active["state"] as? String == "active" && active["reason"] is NSNull)
+      #expect(active["parent"] as? String == "phone" && active["childDeviceID"] as? String == child)
+      #expect(
+        try await report(child).text.contains("\nas a child   \(child) is active under phone: it has what"))
+      try await harness.happens(.changeProduct(ScreenTime.individual), to: bought.originalTransactionID)
+      harness.clock.set(end)
+      try await harness.happens(.renew, to: bought.originalTransactionID)
+      let paused = try await pairing()
+      #expect(paused["state"] as? String == "paused" && paused["reason"] as? String == "device_limit")
+      #expect(try await report(child).text.contains("\(child) is paused under phone: more devices"))
+    }
+  }
+
   @Test func `a support report says why a child's device is paused`() async throws {
     try await withScreenTime { harness in
       let bought = try await harness.device("phone", buys: ScreenTime.family)
