@@ -38,17 +38,18 @@ DECLARE
 BEGIN
   FOR relation, key IN VALUES ('profiles', 'id'), ('user_preferences', 'user_id') LOOP
     guard := pg_get_functiondef(format('receiptd.receiptd_guard_%s()', relation)::regprocedure);
+    CONTINUE WHEN strpos(guard, 'receiptd_keeps_created_at') > 0;
     changed := replace(guard,
       'NEW := jsonb_populate_record(NEW, receiptd.receiptd_kept_created_at(TG_RELID, to_jsonb(OLD), to_jsonb(NEW)));',
       format($code$IF receiptd.receiptd_keeps_created_at(TG_RELID) THEN
-    IF TG_OP = 'INSERT' THEN
-      NEW.created_at := now();
-    ELSIF OLD.%1$I = NEW.%1$I THEN
-      NEW.created_at := OLD.created_at;
-    ELSE
-      NEW.created_at := now();
+    created := now()::text;
+    IF TG_OP = 'UPDATE' AND OLD.%1$I = NEW.%1$I THEN
+      -- PostgreSQL keeps the type of an expression for the session, and the app may change the column's.
+      EXECUTE 'SELECT ($1).created_at::text' INTO created USING OLD;
     END IF;
+    NEW.created_at := created;
   END IF;$code$, key));
+    changed := replace(changed, E'\n  is_written boolean;', E'\n  is_written boolean;\n  created text;');
     IF changed = guard THEN
       RAISE EXCEPTION 'the guard of % does not keep created_at', relation;
     END IF;
@@ -56,7 +57,7 @@ BEGIN
   END LOOP;
 END
 $$;
-DROP FUNCTION receiptd.receiptd_kept_created_at(regclass, jsonb, jsonb);
+DROP FUNCTION IF EXISTS receiptd.receiptd_kept_created_at(regclass, jsonb, jsonb);
 
 CREATE OR REPLACE FUNCTION receiptd.receiptd_touch_updated_at() RETURNS trigger
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
@@ -150,26 +151,36 @@ LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
   forgotten uuid;
   is_gone boolean := true;
-  served record;
+  former record;
+  present record;
 BEGIN
   IF TG_NARGS > 0 THEN
-    served := OLD;
+    former := OLD;
+    present := NEW;
+    -- NULL has no type of its own: the app may change a column's.
     IF TG_TABLE_NAME = 'profiles' THEN
-      served.premium_expires_at := NEW.premium_expires_at;
-      served.premium_product_id := NEW.premium_product_id;
-      served.premium_original_transaction_id := NEW.premium_original_transaction_id;
+      former.premium_expires_at := NULL;
+      former.premium_product_id := NULL;
+      former.premium_original_transaction_id := NULL;
+      present.premium_expires_at := NULL;
+      present.premium_product_id := NULL;
+      present.premium_original_transaction_id := NULL;
     ELSE
-      served.is_premium := NEW.is_premium;
-      served.bookmark_limit := NEW.bookmark_limit;
+      former.is_premium := NULL;
+      former.bookmark_limit := NULL;
+      present.is_premium := NULL;
+      present.bookmark_limit := NULL;
     END IF;
     -- receiptd_touch_updated_at() sets it.
     IF EXISTS (
       SELECT FROM pg_attribute
-      WHERE attrelid = TG_RELID AND attname = 'updated_at' AND NOT attisdropped AND attgenerated = '')
+      WHERE attrelid = TG_RELID AND attname = 'updated_at' AND NOT attisdropped AND attgenerated = ''
+        AND atttypid IN ('timestamptz'::regtype, 'timestamp'::regtype))
     THEN
-      served.updated_at := NEW.updated_at;
+      former.updated_at := NULL;
+      present.updated_at := NULL;
     END IF;
-    IF served *= NEW THEN
+    IF former *= present THEN
       RETURN NULL;
     END IF;
   END IF;

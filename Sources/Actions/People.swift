@@ -62,8 +62,8 @@ package struct People: Sendable {
     try await pool.query(PersonRows.signIn(token, at: clock.now())).first.map(Person.init)
   }
 
-  /// Whether a command without a token may act in the operator's name: no person can sign in, or the database's role owns the
-  /// tables.
+  /// Whether a command without a token may act in the operator's name: no person can sign in, or the database's role
+  /// owns the tables.
   /// - Throws: errors of the database.
   package func mayActWithoutToken() async throws -> Bool {
     try await pool.query(PersonRows.mayActWithoutToken)[0].decode("may_act")

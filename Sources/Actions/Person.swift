@@ -134,7 +134,8 @@ enum PersonRows {
     """
   }
 
-  /// Whether a command without a token may act: there are no people, or the role owns the table and so could do anything.
+  /// Whether a command without a token may act: there are no people, or the role owns the table and so could do
+  /// anything.
   static let mayActWithoutToken: Query = """
     SELECT NOT EXISTS (SELECT FROM people WHERE removed_at IS NULL)
       OR pg_has_role(relowner, 'USAGE') AS may_act
@@ -182,8 +183,8 @@ enum PersonRows {
 
 /// The token of a person: a prefix that secret scanners find, and 32 random bytes.
 ///
-/// People choose no passphrases: a token of 256 random bits cannot be guessed, so SHA-256 protects it as well as a slow hash
-/// protects a passphrase, one lookup by an index finds it, and each request costs microseconds.
+/// People choose no passphrases: a token of 256 random bits cannot be guessed, so SHA-256 protects it as well as a slow
+/// hash protects a passphrase, one lookup by an index finds it, and each request costs microseconds.
 package struct PersonToken: Sendable {
   static let prefix = "receiptd_"
   private static let length = 32

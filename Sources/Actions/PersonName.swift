@@ -50,8 +50,8 @@ struct PersonName: Hashable, Sendable {
 }
 
 extension Unicode.Scalar {
-  /// Whether this is a letter from A to Z, also with accents, or another common letter of the Latin script that looks like no
-  /// other one.
+  /// Whether this is a letter from A to Z, also with accents, or another common letter of the Latin script that looks
+  /// like no other one.
   fileprivate var isLatinLetter: Bool {
     if "ßæœøłđðþÆŒØŁĐÐÞ".unicodeScalars.contains(self) { return true }
     guard let base = String(self).decomposedStringWithCanonicalMapping.unicodeScalars.first else {

@@ -48,8 +48,8 @@ package struct SupportAuthor: Sendable, Hashable {
   /// The actor's name.
   package var by: String { actor.name }
 
-  /// - Throws: if the reason, or a name that the caller chose, is empty, too long for a log line, or has control or invisible characters; for
-  ///   an operator with the name of a rule.
+  /// - Throws: if the reason, or a name that the caller chose, is empty, too long for a log line, or has control or
+  ///   invisible characters; for an operator with the name of a rule.
   package init(by actor: SupportActor, reason: String) throws(SupportRefusal) {
     switch actor {
     case .machine(let name?): try Self.check(name, named: "by", maximum: 200)
@@ -133,7 +133,8 @@ package struct SupportRefusal: Error, Sendable, Hashable, CustomStringConvertibl
     SupportRefusal(kind: .alreadyDone, description: reason)
   }
 
-  /// The refusal of a command without a token, where people have tokens and the database's role does not own the tables.
+  /// The refusal of a command without a token, where people have tokens and the database's role does not own the
+  /// tables.
   package static let tokenNeeded = SupportRefusal.forbidden(
     "This action is recorded with the name of a person: set RECEIPTD_TOKEN to your token. An operator with the rights of the "
       + "tables' owner needs none (receiptd-admin --owner).")

@@ -37,8 +37,8 @@ package enum SupportOperation: String, CaseIterable, Sendable {
     switch self {
     case .numbers: .numbers
 
-    // An agent gives at most `agentGrantDays` days at once, and revokes own grants alone; see `SupportDesk.checkDays(_:by:)`
-    // and `SupportDesk.checkGiver(of:by:)`.
+    // An agent gives at most `agentGrantDays` days at once, and revokes own grants alone; see
+    // `SupportDesk.checkDays(_:by:)` and `SupportDesk.checkGiver(of:by:)`.
     case .customer, .find, .refresh, .grant, .note, .extendTrial, .revokeGrant: .agent
 
     case .acquisitionCost, .adopt, .eraseCustomer, .exportCustomer, .extendRenewal, .forgetXcode, .freeAccess,
@@ -51,8 +51,8 @@ package enum SupportOperation: String, CaseIterable, Sendable {
     }
   }
 
-  /// Whether `SUPPORT_TOKEN` is enough. It does not manage people: a stolen one must not create a person, who would stay after
-  /// the token was changed.
+  /// Whether `SUPPORT_TOKEN` is enough. It does not manage people: a stolen one must not create a person, who would
+  /// stay after the token was changed.
   var isOpenToMachines: Bool { self != .people }
 }
 

@@ -1,7 +1,8 @@
 /// An action of support as one value: the command line, the support API and the console run the same one.
 ///
-/// Its properties are the members of the request's body (docs/openapi.yaml), beside the author's members. An action has the
-/// least role of its ``operation``, a preview, and a record in `support_actions`, which it writes in its own transaction.
+/// Its properties are the members of the request's body (docs/openapi.yaml), beside the author's members. An action has
+/// the least role of its ``operation``, a preview, and a record in `support_actions`, which it writes in its own
+/// transaction.
 package protocol SupportRequest: Codable, Sendable, SendableMetatype {
   /// The part of the service that carries it out.
   associatedtype Desk
@@ -28,7 +29,8 @@ extension SupportRequest {
   /// Carries out the action in the author's name.
   ///
   /// - Parameter isDryRun: whether to write nothing, and to answer as if it had been written.
-  /// - Throws: ``SupportRefusal``, also for a role that is too low and for a preview of an action that has none; errors of the action.
+  /// - Throws: ``SupportRefusal``, also for a role that is too low and for a preview of an action that has none; errors
+  ///   of the action.
   package func perform(
     at desk: Desk, by author: SupportAuthor, isDryRun: Bool = false
   ) async throws -> Answer {

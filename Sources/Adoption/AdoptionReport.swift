@@ -21,16 +21,19 @@ package struct AdoptionReport: Encodable, Sendable, CustomStringConvertible {
   let outcomes: [String: Int]
   /// The claims that give nothing, or that wait.
   let listed: [Listed]
-  /// The customers of awards that this run gave, or would give, to rows that a client made premium after the first adoption.
+  /// The customers of awards that this run gave, or would give, to rows that a client made premium after the first
+  /// adoption.
   let awardsToClientWrites: [String]
-  /// The customers whose client made the row premium after the first adoption, without a transaction id, and who get no award.
+  /// The customers whose client made the row premium after the first adoption, without a transaction id, and who get no
+  /// award.
   let awardsWithheld: [String]
-  /// The customers whose client writes premium without a transaction id, although receiptd has decided that they have no access:
-  /// they get no award.
+  /// The customers whose client writes premium without a transaction id, although receiptd has decided that they have
+  /// no access: they get no award.
   let awardsDenied: [String]
   /// The customers whose row was skipped, because receiptd has yet to write a status to it.
   let waitingForStatus: [String]
-  /// Expired, refunded and unknown purchases about which the App Store did not answer again: they have their former verdict.
+  /// Expired, refunded and unknown purchases about which the App Store did not answer again: they have their former
+  /// verdict.
   let notAskedAgain: Int
   /// Profiles with a false claim that now have the true status.
   var falseClaimsCleared = 0

@@ -11,8 +11,8 @@ import Subscriptions
 import Text
 import Work
 
-/// Claims that the App Store has to confirm: of customers from before receiptd, and of old builds that still write to the
-/// app's own tables.
+/// Claims that the App Store has to confirm: of customers from before receiptd, and of old builds that still write to
+/// the app's own tables.
 package struct AdoptionRoom: Room {
   /// The modes in which clients may write to the apps' own tables.
   package let modes: ClientWriteModes

@@ -9,8 +9,8 @@ enum AdoptionRows {
   /// The number of rows that one query reads.
   static let page = 1_000
 
-  /// Which of these users wait for receiptd's status in their rows of a table (`user_id`), which therefore say something else
-  /// meanwhile, and whether it replaces every claim (`is_decided`).
+  /// Which of these users wait for receiptd's status in their rows of a table (`user_id`), which therefore say
+  /// something else meanwhile, and whether it replaces every claim (`is_decided`).
   static func waiting(_ users: [UUID], in table: ProfileTable) -> Query {
     """
     SELECT key::uuid AS user_id, bool_or(payload -> 'decided' ? \(table.destination.rawValue)) IS TRUE AS is_decided
@@ -24,10 +24,11 @@ enum AdoptionRows {
 
   /// The claims of `profiles`, in the order of the users.
   ///
-  /// A row that receiptd wrote after it had decided a claim of the user to another transaction is no claim. A client may have
-  /// written any text, so the id is cut and has printable characters only. It may have written any time, too: `infinity`, and
-  /// each time after the year 9999, is no end. Only receiptd names a grant in a row (`names_grant`): if the user has no
-  /// open grant, a client wrote the row, or no server has cleared it. A row that free access opened is no claim.
+  /// A row that receiptd wrote after it had decided a claim of the user to another transaction is no claim. A client
+  /// may have written any text, so the id is cut and has printable characters only. It may have written any time, too:
+  /// `infinity`, and each time after the year 9999, is no end. Only receiptd names a grant in a row (`names_grant`): if
+  /// the user has no open grant, a client wrote the row, or no server has cleared it. A row that free access opened is
+  /// no claim.
   /// - Parameters:
   ///   - user: only this user, and no row that names a grant; `nil` for all.
   ///   - others: the apps that do not write to the table.
@@ -86,9 +87,9 @@ enum AdoptionRows {
 
   /// What receiptd has decided about these users (`user_id`): whether they have access (`has_access`). No row: nothing.
   ///
-  /// A row does not always say what made it premium: a purchase or a grant of any app that writes or wrote to the table may have done
-  /// so. So may one that is over: a server that did not run has not cleared the row. A row of `profiles` in which an earlier run found
-  /// a transaction gets no award without it: a foreign key can remove it.
+  /// A row does not always say what made it premium: a purchase or a grant of any app that writes or wrote to the table
+  /// may have done so. So may one that is over: a server that did not run has not cleared the row. A row of `profiles`
+  /// in which an earlier run found a transaction gets no award without it: a foreign key can remove it.
   /// - Parameter modes: has the apps of the configuration.
   static func standing(
     of users: [UUID], in app: App, on table: ProfileTable, modes: ClientWriteModes, at instant: Date
@@ -116,8 +117,8 @@ enum AdoptionRows {
       """
   }
 
-  /// A condition: the app writes to the table, or wrote to it. An app that has left the configuration, and of which no server of this
-  /// version knows the tables, may have written to any.
+  /// A condition: the app writes to the table, or wrote to it. An app that has left the configuration, and of which no
+  /// server of this version knows the tables, may have written to any.
   /// - Parameter bundleID: the column with the app.
   private static func wrote(
     _ bundleID: StaticString, to table: ProfileTable, modes: ClientWriteModes
@@ -135,8 +136,8 @@ enum AdoptionRows {
   /// The outcomes that leave a claim open.
   static let undecided = ProfileTable.undecidedOutcomes
 
-  /// Which of these users' clients wrote premium to the table after an instant of the database's clock. The row may have named
-  /// a transaction then.
+  /// Which of these users' clients wrote premium to the table after an instant of the database's clock. The row may
+  /// have named a transaction then.
   static func writers(_ users: [UUID], of table: ProfileTable, after instant: Date) -> Query {
     """
     SELECT user_id FROM client_writes
@@ -145,11 +146,13 @@ enum AdoptionRows {
     """
   }
 
-  /// Which of these users have a claim without a transaction that may get an award after the first adoption of the table: the app's
-  /// backend wrote their row, or the first adoption wrote the claim down and could not decide it. Of any other premium row
-  /// nothing is known: receiptd may have written it itself, for a customer who was erased or by an app that was not configured.
+  /// Which of these users have a claim without a transaction that may get an award after the first adoption of the
+  /// table: the app's backend wrote their row, or the first adoption wrote the claim down and could not decide it. Of
+  /// any other premium row nothing is known: receiptd may have written it itself, for a customer who was erased or by
+  /// an app that was not configured.
   ///
-  /// The time of the note does not count: the backend's write may have been open while the first adoption read the table.
+  /// The time of the note does not count: the backend's write may have been open while the first adoption read the
+  /// table.
   static func backed(_ users: [UUID], of app: App, in table: ProfileTable) -> Query {
     """
     SELECT user_id FROM backend_writes
@@ -161,8 +164,8 @@ enum AdoptionRows {
     """
   }
 
-  /// All decisions on claims of an app, in the order of customers and transactions. A claim that ``note(_:of:at:)`` wrote down ends with
-  /// its user's row.
+  /// All decisions on claims of an app, in the order of customers and transactions. A claim that ``note(_:of:at:)``
+  /// wrote down ends with its user's row.
   static func decided(
     in app: App, after last: (customer: String, transactionID: String), at instant: Date, limit: Int = page
   ) -> Query {

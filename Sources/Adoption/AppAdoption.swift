@@ -24,8 +24,8 @@ struct AppAdoption: Sendable {
   let pool: PostgresPool
   let clock: ServiceClock
   let isDryRun: Bool
-  /// The length of an award, in days, for a claim that a client wrote after the first adoption to a table whose claims name no
-  /// transactions; `nil` for no such awards.
+  /// The length of an award, in days, for a claim that a client wrote after the first adoption to a table whose claims
+  /// name no transactions; `nil` for no such awards.
   var clientAwardDays: Int?
 
   /// The lookups under way at a time. The App Store's rate limit is the real limit.
@@ -88,9 +88,9 @@ struct AppAdoption: Sendable {
     return report
   }
 
-  /// Writes down the claims that name a transaction and have no row in `adoptions` yet: an award or a purchase of another app of the
-  /// table may replace them there before this app's claims are decided. Before the first adoption of the tables also all others:
-  /// what it cannot decide is still a claim from before it.
+  /// Writes down the claims that name a transaction and have no row in `adoptions` yet: an award or a purchase of
+  /// another app of the table may replace them there before this app's claims are decided. Before the first adoption of
+  /// the tables also all others: what it cannot decide is still a claim from before it.
   func noteClaims() async throws {
     guard app.customer == .user else { return }
     let tables = ProfileTable.all.filter { app.writeTo.contains($0.destination) }
@@ -159,7 +159,8 @@ struct AppAdoption: Sendable {
     }
   }
 
-  /// Decides the claims of users whom the app does not have: a purchase that is bound to such a user is lost to its customer.
+  /// Decides the claims of users whom the app does not have: a purchase that is bound to such a user is lost to its
+  /// customer.
   private func setAsideUnknownCustomers(_ book: inout ClaimBook, in run: AdoptionRun) async throws {
     guard app.customer == .user, let users = try await KnownUsers.find(for: app, in: pool) else { return }
     for page in book.open.chunked(by: AdoptionRows.page) {
@@ -199,8 +200,8 @@ struct AppAdoption: Sendable {
   }
 
   /// Decides the claims that name another transaction of a purchase than the original one. A claim of the original
-  /// transaction binds the purchase; among equal ones of several customers none does. Either customer may have paid, so a
-  /// claim that does not bind is contested until the owner has a proof, or support transfers the purchase.
+  /// transaction binds the purchase; among equal ones of several customers none does. Either customer may have paid, so
+  /// a claim that does not bind is contested until the owner has a proof, or support transfers the purchase.
   private func decide(
     _ deferred: [(claim: LegacyClaim, purchase: ProvenPurchase)], _ book: inout ClaimBook,
     in run: AdoptionRun
@@ -245,8 +246,8 @@ struct AppAdoption: Sendable {
         purchase, for: customer, binding: isContested ? nil : customer, isDryRun: isDryRun))
   }
 
-  /// Gives an award and records the decision in one transaction, so that a second run gives none. The row must still make the
-  /// claim: since it was read, the customer may have been erased.
+  /// Gives an award and records the decision in one transaction, so that a second run gives none. The row must still
+  /// make the claim: since it was read, the customer may have been erased.
   private func give(
     _ award: LegacyClaim.Award, for claim: LegacyClaim, in run: AdoptionRun
   ) async throws -> DecidedClaim {
@@ -300,7 +301,8 @@ struct AppAdoption: Sendable {
 
   // MARK: Rows
 
-  /// Writes the true status over false claims and other values of old builds, except in a table that accepts client writes.
+  /// Writes the true status over false claims and other values of old builds, except in a table that accepts client
+  /// writes.
   private func correctRows(_ book: ClaimBook, _ report: inout AdoptionReport) async throws {
     var falseClaims = 0
     for page in book.falseClaims(in: .profiles).chunked(by: AdoptionRows.page) {
@@ -327,15 +329,15 @@ struct AdoptionRun: Sendable {
   var id: Int64?
   /// The names of the app's tables.
   var tables: [String]
-  /// For each of the app's tables, by its name, the start of the first run on it that reached its end, whichever app it was of, by
-  /// the database's clock; none for a table without such a run. A run decides all claims that it finds, so what is open afterwards
-  /// was written since.
+  /// For each of the app's tables, by its name, the start of the first run on it that reached its end, whichever app it
+  /// was of, by the database's clock; none for a table without such a run. A run decides all claims that it finds, so
+  /// what is open afterwards was written since.
   var firstStarts: [String: Date]
 
   /// Continues the app's last run, if it was stopped, else begins one.
   ///
-  /// Runs of an earlier version do not tell their tables: any app may have had these tables, except for one of which the
-  /// configuration says otherwise.
+  /// Runs of an earlier version do not tell their tables: any app may have had these tables, except for one of which
+  /// the configuration says otherwise.
   /// - Parameters:
   ///   - tables: the app's tables.
   ///   - isOfFile: whether it reads a file in place of the legacy tables.

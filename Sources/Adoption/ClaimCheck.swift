@@ -71,8 +71,8 @@ struct ClaimCheck: Sendable {
   }
 
   /// Decides a claim to a purchase that Apple has signed.
-  /// - Parameter winner: the customer whose claim binds the purchase. `nil`: several customers have the same claim, so only
-  ///   Apple's `appAccountToken` binds it.
+  /// - Parameter winner: the customer whose claim binds the purchase. `nil`: several customers have the same claim, so
+  ///   only Apple's `appAccountToken` binds it.
   func decide(
     _ purchase: ProvenPurchase, for claimant: Customer, binding winner: Customer?, isDryRun: Bool
   ) async -> DecidedClaim {

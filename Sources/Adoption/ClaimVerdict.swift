@@ -46,8 +46,8 @@ extension ClaimVerdict {
   /// Whether a later run takes the decision over.
   var isFinal: Bool { !ProfileTable.undecidedOutcomes.contains(rawValue) }
 
-  /// Whether the App Store may say something else by now: a purchase was renewed, a refund reversed, or a transaction became
-  /// known.
+  /// Whether the App Store may say something else by now: a purchase was renewed, a refund reversed, or a transaction
+  /// became known.
   var mayHaveChanged: Bool {
     switch self {
     case .expired, .refunded, .unknown: true

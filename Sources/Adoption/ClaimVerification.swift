@@ -20,8 +20,8 @@ struct ClaimVerification: Sendable {
   var clock: ServiceClock { work.clock }
   var logger: Logger { work.logger }
 
-  /// The waits before the App Store is asked again about a transaction that it did not know: it may learn of a purchase a
-  /// little later than the client.
+  /// The waits before the App Store is asked again about a transaction that it did not know: it may learn of a purchase
+  /// a little later than the client.
   private static let unknownWaits: [TimeInterval] = [60, 300, 1_800, 21_600, 86_400]
 
   private var queue: WorkQueue<ClientWriteRows.Claim> {
@@ -143,9 +143,9 @@ package enum ClientWriteRows {
 
   /// Leases due claims.
   ///
-  /// Each user has a turn: a claim comes after those of users who had fewer answers within an hour. A client can invent ids, which take
-  /// the App Store longest. Of many due claims the oldest and the newest are ranked, ``window`` of each: however many clients have
-  /// invented, the statement ends, and a new claim is not behind all of them.
+  /// Each user has a turn: a claim comes after those of users who had fewer answers within an hour. A client can invent
+  /// ids, which take the App Store longest. Of many due claims the oldest and the newest are ranked, ``window`` of
+  /// each: however many clients have invented, the statement ends, and a new claim is not behind all of them.
   static func claimDue(_ lease: WorkLease, limit: Int) -> Query {
     let instant = lease.start
     return claims.claim(

@@ -41,12 +41,12 @@ package struct ClientWriteModes: Sendable {
 
   /// The mode of a table.
   ///
-  /// A table has one mode, and several apps may write to it: the least strict one, because a stricter one would break the
-  /// old builds of another app. Without a setting, a new table is closed. One with premium values from before receiptd is
-  /// observed if the App Store can verify what they claim, else open. One that had no premium columns is observed: old builds may have
-  /// written them all the same, and ignore an error.
-  /// - Returns: `nil` for a table to which no configured app writes. The mode that is in force stays then: an app that is left out
-  ///   of the configuration by mistake opens nothing to clients.
+  /// A table has one mode, and several apps may write to it: the least strict one, because a stricter one would break
+  /// the old builds of another app. Without a setting, a new table is closed. One with premium values from before
+  /// receiptd is observed if the App Store can verify what they claim, else open. One that had no premium columns is
+  /// observed: old builds may have written them all the same, and ignore an error.
+  /// - Returns: `nil` for a table to which no configured app writes. The mode that is in force stays then: an app that
+  ///   is left out of the configuration by mistake opens nothing to clients.
   package func mode(of table: ProfileTable, _ stored: StoredMode) -> ClientWrites? {
     let modes = apps(writingTo: table).map { app in app.clientWrites ?? usualMode(of: table, app, stored) }
     return modes.min { $0.strictness < $1.strictness }
@@ -62,8 +62,8 @@ package struct ClientWriteModes: Sendable {
     catalog.apps.filter { $0.customer == .user && $0.writeTo.contains(table.destination) }
   }
 
-  /// The apps of the configuration that write to none of these tables. An app that has left the configuration may have written
-  /// to any.
+  /// The apps of the configuration that write to none of these tables. An app that has left the configuration may have
+  /// written to any.
   func bundleIDs(notWritingTo tables: [ProfileTable]) -> [String] {
     let writers = Set(tables.flatMap { apps(writingTo: $0) }.map(\.bundleID))
     return catalog.apps.map(\.bundleID).filter { !writers.contains($0) }
@@ -89,8 +89,8 @@ package struct ClientWriteModes: Sendable {
     ).map(StoredMode.init)
   }
 
-  /// Writes the modes that differ. The server's own role is a writer too, whichever it is. A table to which no configured app
-  /// writes stays as it is: another server may know the app.
+  /// Writes the modes that differ. The server's own role is a writer too, whichever it is. A table to which no
+  /// configured app writes stays as it is: another server may know the app.
   package func write(to pool: PostgresPool) async throws {
     for stored in try await Self.read(pool) {
       guard let table = ProfileTable.all.first(where: { $0.destination.rawValue == stored.table }) else {

@@ -2,7 +2,8 @@ import Foundation
 import Postgres
 import Subscriptions
 
-/// The place that tells which users an app has: `auth.users`, or else the app's own tables, if they are from before receiptd.
+/// The place that tells which users an app has: `auth.users`, or else the app's own tables, if they are from before
+/// receiptd.
 struct KnownUsers: Sendable {
   /// The tables, each with its column of user ids.
   private let sources: [(table: String, column: String)]

@@ -18,13 +18,13 @@ struct LegacyClaims: Sendable {
   /// See ``Adoption/clientAwardDays``.
   let clientAwardDays: Int?
 
-  /// The claims of the tables that belong to the app, and the users whose claim without a transaction id is none: receiptd has
-  /// decided that they have no access.
+  /// The claims of the tables that belong to the app, and the users whose claim without a transaction id is none:
+  /// receiptd has decided that they have no access.
   struct Reading: Sendable {
     var claims: [LegacyClaim] = []
     var denied: [UUID] = []
-    /// The users whose claim without a transaction id gets no award: after the first adoption a client wrote it, or nothing tells
-    /// that the app's backend did.
+    /// The users whose claim without a transaction id gets no award: after the first adoption a client wrote it, or
+    /// nothing tells that the app's backend did.
     var withheld: [UUID] = []
     /// The users with a row that waits for receiptd's status, such as that of a customer who was erased.
     var waiting: [UUID] = []
@@ -161,9 +161,9 @@ struct LegacyClaims: Sendable {
     apps.startingWithSeller(of: productID).first
   }
 
-  /// The claims of users about whom receiptd has decided nothing. What it knows decides for the others: a client's word gives no
-  /// award to a customer whose purchase was refunded, or whose claim was false. Nor does a row with a grant that receiptd does not
-  /// know, which is a claim without an award.
+  /// The claims of users about whom receiptd has decided nothing. What it knows decides for the others: a client's word
+  /// gives no award to a customer whose purchase was refunded, or whose claim was false. Nor does a row with a grant
+  /// that receiptd does not know, which is a claim without an award.
   private func undecided(_ claims: [LegacyClaim], in table: ProfileTable) async throws -> Reading {
     guard !claims.isEmpty else { return Reading() }
     let users = claims.compactMap(\.key.customer.userID)
@@ -203,8 +203,8 @@ struct LegacyClaims: Sendable {
 
   /// A claim that a client wrote after the first adoption, with an award that ends; `nil` if it gets none.
   ///
-  /// Any client of a table that accepts writes can make such a claim. Where claims name transactions, an honest client would
-  /// have named one.
+  /// Any client of a table that accepts writes can make such a claim. Where claims name transactions, an honest client
+  /// would have named one.
   private func ofClient(_ claim: LegacyClaim, in table: ProfileTable) -> LegacyClaim? {
     guard !table.claimsNameTransactions, let days = clientAwardDays, var award = claim.award else {
       return nil

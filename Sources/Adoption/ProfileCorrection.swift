@@ -6,8 +6,8 @@ import Work
 
 /// Writes the true status over values that old builds wrote while a table accepted them.
 ///
-/// It writes rows of users with a decided claim, with a purchase that counts, or with a claim against receiptd's decision. A
-/// table that accepts client writes stays as it is: the old build would write its values again.
+/// It writes rows of users with a decided claim, with a purchase that counts, or with a claim against receiptd's
+/// decision. A table that accepts client writes stays as it is: the old build would write its values again.
 struct ProfileCorrection: Sendable {
   let app: App
   let modes: ClientWriteModes

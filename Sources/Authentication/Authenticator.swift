@@ -10,7 +10,8 @@ import Requests
 import Subscriptions
 import Work
 
-/// Authenticates requests: reads the user from the access token in `Authorization: Bearer`, and notes each user for support.
+/// Authenticates requests: reads the user from the access token in `Authorization: Bearer`, and notes each user for
+/// support.
 package struct Authenticator: Sendable {
   private let catalog: AppCatalog
   private let verifiers: [TokenIssuer: TokenVerifier]
@@ -79,7 +80,8 @@ package struct Authenticator: Sendable {
   /// Notes for support that a user's token is valid for an app.
   package func note(_ user: UUID, of app: App) { seenUsers.note(user, of: app.bundleID) }
 
-  /// The user, and the apps for which the token is valid. The caller notes the user for the app that the request is about.
+  /// The user, and the apps for which the token is valid. The caller notes the user for the app that the request is
+  /// about.
   /// - Throws: ``Problem`` `unauthenticated` without a token, or for a token that no app accepts.
   package func user(of request: Request) async throws -> (user: UUID, apps: [App]) {
     guard let token = try Self.token(of: request) else { throw ServiceError.unauthenticated }

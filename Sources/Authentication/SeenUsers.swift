@@ -10,8 +10,8 @@ import Work
 
 /// Keeps which users' access tokens were valid, for support: a user without a purchase is known, and not 'never seen'.
 ///
-/// A request only notes the user in memory, once a day. A job writes the notes to the table `seen_users`, in batches. Beyond
-/// the limits a user is noted by a later request.
+/// A request only notes the user in memory, once a day. A job writes the notes to the table `seen_users`, in batches.
+/// Beyond the limits a user is noted by a later request.
 package final class SeenUsers: Sendable {
   /// The number of users that wait for the next write.
   static let capacity = 1_000
@@ -124,8 +124,8 @@ package struct SeenTimes: Sendable {
 
 /// The table `seen_users`.
 package enum SeenUserRows {
-  /// For an erasure: servers that write seen users wait for its record (``write(_:from:mostNew:)``), and so do other erasures, each of
-  /// which may take seconds.
+  /// For an erasure: servers that write seen users wait for its record (``write(_:from:mostNew:)``), and so do other
+  /// erasures, each of which may take seconds.
   package static let lockTable: [Query] = [
     """
     SELECT set_config('receiptd.lock_timeout', current_setting('lock_timeout'), true),
@@ -135,11 +135,12 @@ package enum SeenUserRows {
     "SELECT set_config('lock_timeout', current_setting('receiptd.lock_timeout'), true)",
   ]
 
-  /// Adds users, and writes the time of those that were not seen since the beginning of the day. Notes from before an erasure,
-  /// or from the minute after it, are dropped: one of them may be of the erased customer, and no list of erased ids exists.
+  /// Adds users, and writes the time of those that were not seen since the beginning of the day. Notes from before an
+  /// erasure, or from the minute after it, are dropped: one of them may be of the erased customer, and no list of
+  /// erased ids exists.
   ///
-  /// An erasure locks the table, so this statement sees its record or ran before its deletion. The row of the response has the
-  /// number of added users, and until when notes were dropped.
+  /// An erasure locks the table, so this statement sees its record or ran before its deletion. The row of the response
+  /// has the number of added users, and until when notes were dropped.
   static func write(_ seen: [SeenUsers.Sighting], from day: Day, mostNew: Int) -> Query {
     """
     WITH erased AS (

@@ -71,8 +71,8 @@ struct RefusedToken: Error, Equatable {
 }
 
 extension ServiceError {
-  /// A token that is not valid. `error` and `error_description` are of RFC 6750 section 3; a request without a token gets
-  /// neither.
+  /// A token that is not valid. `error` and `error_description` are of RFC 6750 section 3; a request without a token
+  /// gets neither.
   static func invalidToken(_ refusal: TokenRefusal) -> Problem {
     var problem = unauthenticated
     problem.detail = refusal.sentence

@@ -22,8 +22,8 @@ struct TokenVerifier: Sendable {
     self.publicKeys = publicKeys
     var keys: [JWTKeyCollection] = []
     for secret in secrets {
-      // HMAC pads a short key with zeros itself (RFC 2104 section 2), so the padding changes no signature. JWTKit traps on
-      // shorter keys.
+      // HMAC pads a short key with zeros itself (RFC 2104 section 2), so the padding changes no signature. JWTKit traps
+      // on shorter keys.
       let bytes = Array(secret.utf8)
       let zeros = [UInt8](repeating: 0, count: max(0, TokenIssuer.advisedSecretLength - bytes.count))
       keys.append(

@@ -27,7 +27,8 @@ package struct ConsoleAction: Sendable {
   var showsAnswer = false
   /// Whether it cannot be taken back.
   var isFinal = false
-  /// Whether the form also carries it out without a preview, because the page before it showed all that a preview would.
+  /// Whether the form also carries it out without a preview, because the page before it showed all that a preview
+  /// would.
   var isRepeatable = false
   /// Reads the form and carries the action out, or rehearses it.
   let run: @Sendable (ConsoleRequest, SupportAuthor, Bool) async throws -> String

@@ -31,7 +31,8 @@ enum BrowserRules {
 
   /// Refuses a write that no page of the console sent.
   ///
-  /// Browsers send `Sec-Fetch-Site` to addresses with TLS and to this machine, and `Origin` with every form that is posted.
+  /// Browsers send `Sec-Fetch-Site` to addresses with TLS and to this machine, and `Origin` with every form that is
+  /// posted.
   ///
   /// - Throws: 403 `forbidden`.
   static func checkOrigin(of request: Request) throws(Problem) {
@@ -70,8 +71,8 @@ enum BrowserRules {
       "\(cookie)=\(value); Path=/console; Max-Age=\(age); HttpOnly; SameSite=Strict\(isSecure(request) ? "; Secure" : "")"
   }
 
-  /// Whether the browser uses TLS, by the address that it names or by the proxy's word. A wrong word costs its sender the
-  /// cookie, and nothing else.
+  /// Whether the browser uses TLS, by the address that it names or by the proxy's word. A wrong word costs its sender
+  /// the cookie, and nothing else.
   private static func isSecure(_ request: Request) -> Bool {
     request.headers[.origin]?.hasPrefix("https://") == true
       || request.headers[forwardedProto]?.lowercased() == "https"

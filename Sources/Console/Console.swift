@@ -15,8 +15,8 @@ import Work
 
 /// The console: pages for support, owners and operators, under `/console` on the admin port.
 ///
-/// It shows what the views and the support API know, and acts only through the same actions. Every page works without the
-/// script.
+/// It shows what the views and the support API know, and acts only through the same actions. Every page works without
+/// the script.
 package struct Console: Sendable {
   /// What the pages read.
   package struct Parts: Sendable {

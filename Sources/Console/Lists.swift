@@ -27,7 +27,8 @@ private struct ListKind: Sendable {
   let explanation: String
   /// The heading of the instant.
   let heading: String
-  /// The rows of an app, or of all: at most `limit`, of the days that the filter allows. All read an index from one end.
+  /// The rows of an app, or of all: at most `limit`, of the days that the filter allows. All read an index from one
+  /// end.
   let rows: @Sendable (_ app: String?, _ now: Date, _ days: Int, _ limit: Int) -> Postgres.Query
   /// The usual number of days.
   var days = 7

@@ -173,8 +173,8 @@ private struct QueueContent: Sendable {
   }
 }
 
-/// The statements of *Queues*. Each reads a bounded number of rows of each table by an index, however many are open: a view over all
-/// queues would read them all before its limit.
+/// The statements of *Queues*. Each reads a bounded number of rows of each table by an index, however many are open: a
+/// view over all queues would read them all before its limit.
 private enum QueueRows {
   /// Each queue is counted to this number.
   private static let mostCounted = 5_000
@@ -245,7 +245,8 @@ private enum QueueRows {
       """
   }
 
-  /// The deliveries that were given up and those that are due first. Statuses that an app's table refused have a list of their own.
+  /// The deliveries that were given up and those that are due first. Statuses that an app's table refused have a list
+  /// of their own.
   private static func deliveries(_ kind: String?, _ state: String?) -> Postgres.Query {
     """
     (SELECT 'outbox', destination, id::text, coalesce(event, nullif(endpoint, '')), customer, NULL::text, state, created_at, attempts,

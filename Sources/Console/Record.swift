@@ -245,8 +245,8 @@ private enum RecordRows {
     "SELECT \(unescaped: columns) FROM support_actions WHERE id = \(id)"
   }
 
-  /// The latest records. Indexes find those of a customer and of the customer's purchases. The others are read from the end of the
-  /// table, or of the index of what people did.
+  /// The latest records. Indexes find those of a customer and of the customer's purchases. The others are read from the
+  /// end of the table, or of the index of what people did.
   static func list(
     by: String?, app: String?, customer: String?, action: String?, before: Int64, withRules: Bool, limit: Int
   ) -> Postgres.Query {

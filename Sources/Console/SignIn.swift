@@ -7,8 +7,8 @@ import Requests
 
 /// A proxy that signs people in and names them in a header field.
 ///
-/// The field counts on a connection from a trusted proxy alone. Such a proxy replaces the field that a browser sends; one that adds a second
-/// field passes a forged one on, so two fields name no one.
+/// The field counts on a connection from a trusted proxy alone. Such a proxy replaces the field that a browser sends;
+/// one that adds a second field passes a forged one on, so two fields name no one.
 package struct SingleSignOn: Sendable {
   private let header: HTTPField.Name
   private let proxies: TrustedProxies
@@ -85,8 +85,8 @@ extension Console {
       body: try signInContent(request, next: Self.localPath(request.query["next"])))
   }
 
-  /// Signs a person in. The token of a person is always looked up, so that an attacker behind the same address cannot lock people
-  /// out; an address with many failed attempts gets 429 for further ones.
+  /// Signs a person in. The token of a person is always looked up, so that an attacker behind the same address cannot
+  /// lock people out; an address with many failed attempts gets 429 for further ones.
   func signIn(_ request: Request) async throws -> Response {
     try BrowserRules.checkOrigin(of: request)
     let form = try BrowserRules.form(in: request)

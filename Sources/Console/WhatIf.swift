@@ -9,7 +9,8 @@ import Subscriptions
 import Synchronization
 
 extension Console {
-  /// *What-if*: what a pasted configuration would change for the customers. Nothing is stored, and the text reaches no log.
+  /// *What-if*: what a pasted configuration would change for the customers. Nothing is stored, and the text reaches no
+  /// log.
   static func whatIf(_ parts: Parts) -> ConsoleScreen {
     let page = WhatIfPage(parts)
     let path = "/console/what-if"

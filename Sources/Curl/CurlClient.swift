@@ -15,7 +15,8 @@ public struct CurlConfiguration: Sendable {
   /// A PEM file of trusted roots that replaces the system's; for tests and private gateways.
   public var certificateAuthorities: String?
   /// Whether the client connects to public addresses only; for untrusted URLs. The resolved address is checked when its
-  /// socket is opened, which prevents DNS rebinding. No proxy is used then, because a proxy would not check the address.
+  /// socket is opened, which prevents DNS rebinding. No proxy is used then, because a proxy would not check the
+  /// address.
   public var refusesPrivateAddresses = false
 
   /// The defaults.

@@ -165,8 +165,8 @@ final class Transfer {
     var version = 0
     _ = receiptd_curl_get_long(handle, CURLINFO_RESPONSE_CODE, &status)
     _ = receiptd_curl_get_long(handle, CURLINFO_HTTP_VERSION, &version)
-    // RFC 9110 §15. libcurl accepts any number after `HTTP/2`, even over HTTP/1.1, and `HTTPResponse` stops the process for a
-    // status of another length.
+    // RFC 9110 §15. libcurl accepts any number after `HTTP/2`, even over HTTP/1.1, and `HTTPResponse` stops the process
+    // for a status of another length.
     guard (100...999).contains(status) else {
       return end(
         .failure(.other(code: Int(CURLE_WEIRD_SERVER_REPLY.rawValue), "The response has no valid status.")))
@@ -224,8 +224,8 @@ struct HeadCollector {
   /// Whether the head exceeds the limit.
   var isTooLarge: Bool { length > Self.maximumLength }
 
-  /// Processes a status line, a field, or the empty line at the end of a head. The heads of interim responses come first, and
-  /// trailers come last; only the last head counts.
+  /// Processes a status line, a field, or the empty line at the end of a head. The heads of interim responses come
+  /// first, and trailers come last; only the last head counts.
   mutating func take(_ line: UnsafeRawBufferPointer) {
     length += line.count
     let text = line.prefix { $0 != UInt8(ascii: "\r") && $0 != UInt8(ascii: "\n") }

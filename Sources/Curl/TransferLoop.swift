@@ -16,8 +16,8 @@ final class TransferLoop: Sendable {
     let pointer: UnsafeMutableRawPointer?
   }
 
-  /// @unchecked, because the caller keeps no reference to the transfer that it submits: no two threads use it at the same
-  /// time.
+  /// @unchecked, because the caller keeps no reference to the transfer that it submits: no two threads use it at the
+  /// same time.
   private struct Handover: @unchecked Sendable {
     let transfer: Transfer
   }
@@ -163,8 +163,8 @@ struct RunningTransfers {
     startWaiting()
   }
 
-  /// The longest sleep of the loop in milliseconds: libcurl wakes it for the timeouts of running transfers, not for those of
-  /// queued ones.
+  /// The longest sleep of the loop in milliseconds: libcurl wakes it for the timeouts of running transfers, not for
+  /// those of queued ones.
   var pollTimeout: Int32 { waiting.isEmpty ? 1_000 : 20 }
 
   mutating func endAll(_ error: CurlError) {

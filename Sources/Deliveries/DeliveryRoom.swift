@@ -10,7 +10,8 @@ import Postgres
 import Requests
 import Work
 
-/// Deliveries to CloudKit and webhooks, events that time causes, consents, and calls that change something at the App Store.
+/// Deliveries to CloudKit and webhooks, events that time causes, consents, and calls that change something at the App
+/// Store.
 package struct DeliveryRoom: Room {
   package let outbox: Outbox
   let storeCalls: StoreCallQueue

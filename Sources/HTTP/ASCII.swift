@@ -52,8 +52,8 @@ enum ASCII {
     }
   }
 
-  /// Whether the bit of the byte is set: `low` has the bits of bytes 0 to 63, `high` those of 64 to 127. Constants, because
-  /// a lazily made table would be checked for each byte.
+  /// Whether the bit of the byte is set: `low` has the bits of bytes 0 to 63, `high` those of 64 to 127. Constants,
+  /// because a lazily made table would be checked for each byte.
   @inline(__always)
   private static func contains(_ byte: UInt8, low: UInt64, high: UInt64) -> Bool {
     byte < 64 ? low >> byte & 1 == 1 : byte < 128 && high >> (byte & 63) & 1 == 1
@@ -62,8 +62,8 @@ enum ASCII {
 
 /// Decimal numbers in HTTP messages.
 enum DecimalDigits {
-  /// The number, or nil unless `bytes` are 1 to 19 digits that fit into an `Int`. `Int(String)` would accept a sign, which
-  /// allows request smuggling.
+  /// The number, or nil unless `bytes` are 1 to 19 digits that fit into an `Int`. `Int(String)` would accept a sign,
+  /// which allows request smuggling.
   static func parse(_ bytes: Span<UInt8>) -> Int? {
     guard (1...19).contains(bytes.count) else { return nil }
     var value = 0

@@ -145,9 +145,9 @@ extension UnsafeRawBufferPointer {
   /// The first position from `start` on of a quotation mark, a backslash or a control character; `count` if there
   /// is none.
   ///
-  /// Signed payloads are strings of thousands of bytes, so the loop tests eight bytes at a time. Subtraction sets the top bit
-  /// of a byte that is smaller than the subtrahend. A byte that equals another is 0 after an exclusive or, so smaller than 1.
-  /// A borrow can only change bytes above the first match.
+  /// Signed payloads are strings of thousands of bytes, so the loop tests eight bytes at a time. Subtraction sets the
+  /// top bit of a byte that is smaller than the subtrahend. A byte that equals another is 0 after an exclusive or, so
+  /// smaller than 1. A borrow can only change bytes above the first match.
   func endOfPlainText(from start: Int) -> Int {
     let each: UInt64 = 0x0101_0101_0101_0101
     var position = start

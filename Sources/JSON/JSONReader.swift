@@ -1,9 +1,10 @@
 /// Reads JSON (RFC 8259) in one pass over its bytes.
 ///
-/// The caller reads one value after another, in order, and says which kind it expects. Skipped values are validated too.
+/// The caller reads one value after another, in order, and says which kind it expects. Skipped values are validated
+/// too.
 ///
-/// It is stricter than Foundation's decoder, which accepts UTF-16, UTF-32 and trailing commas, and does not validate skipped
-/// values. As there, the first of several members with one name counts, and `1.0` and `1e3` are whole numbers.
+/// It is stricter than Foundation's decoder, which accepts UTF-16, UTF-32 and trailing commas, and does not validate
+/// skipped values. As there, the first of several members with one name counts, and `1.0` and `1e3` are whole numbers.
 public struct JSONReader: Sendable {
   let bytes: [UInt8]
   /// The end of the bytes that were read.
@@ -235,8 +236,8 @@ extension JSONReader {
     return value == .min ? nil : -value
   }
 
-  /// The number with a fraction or an exponent in this range, if it is whole and fits: its digits without trailing zeros,
-  /// times a power of ten.
+  /// The number with a fraction or an exponent in this range, if it is whole and fits: its digits without trailing
+  /// zeros, times a power of ten.
   private func wholeNumber(_ place: Range<Int>) -> Int64? {
     let isNegative = bytes[place.lowerBound] == UInt8(ascii: "-")
     var digits: [UInt8] = []

@@ -56,8 +56,8 @@ extension JSONValue: Codable {
 }
 
 extension JSONValue: JSONReadable {
-  /// Any value. Of several members with one name the first counts. It takes time in proportion to the bytes, whereas decoding
-  /// through `Codable` tries each kind at each level.
+  /// Any value. Of several members with one name the first counts. It takes time in proportion to the bytes, whereas
+  /// decoding through `Codable` tries each kind at each level.
   package init(reading json: inout JSONReader) throws(JSONFailure) {
     switch json.peek() {
     case UInt8(ascii: "{"):

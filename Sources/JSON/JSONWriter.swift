@@ -1,7 +1,7 @@
 /// Writes JSON (RFC 8259) in UTF-8, on one line.
 ///
-/// It writes commas and quotation marks. The caller must write members in objects and elements in arrays. Only the characters
-/// that RFC 8259 §7 requires are escaped: quotation mark, backslash and control characters.
+/// It writes commas and quotation marks. The caller must write members in objects and elements in arrays. Only the
+/// characters that RFC 8259 §7 requires are escaped: quotation mark, backslash and control characters.
 public struct JSONWriter: Sendable {
   /// The JSON so far.
   public private(set) var bytes: [UInt8] = []
@@ -176,8 +176,8 @@ public struct JSONWriter: Sendable {
 
 /// A type that a ``JSONWriter`` can write.
 ///
-/// The types of frequent responses conform to it instead of `Encodable`, which uses existential values and a dictionary for
-/// each object.
+/// The types of frequent responses conform to it instead of `Encodable`, which uses existential values and a dictionary
+/// for each object.
 public protocol JSONWritable {
   /// Writes exactly one value.
   func write(to json: inout JSONWriter)

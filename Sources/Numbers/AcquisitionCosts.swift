@@ -8,8 +8,8 @@ import Work
 
 /// Reads what an app spent to win customers, for CAC beside LTV (`kpi_acquisition`).
 ///
-/// The file is CSV with the columns `month` (`2026-11`), `bundle_id`, `currency` (ISO 4217), `amount`, and optionally `channel`. All rows of
-/// a month and app in the file replace those in the database.
+/// The file is CSV with the columns `month` (`2026-11`), `bundle_id`, `currency` (ISO 4217), `amount`, and optionally
+/// `channel`. All rows of a month and app in the file replace those in the database.
 package struct AcquisitionCostRequest: SupportRequest {
   package static let operation = SupportOperation.acquisitionCost
 

@@ -15,8 +15,8 @@ import Work
 /// `POST /api/v1/events`: clients' events of their purchase funnels.
 ///
 /// Events have no proof, so they are counted and decide nothing. Four limits keep a flood from filling the disk and one
-/// customer's records: a lower rate for each address, a smaller body without a token, and a daily number of bytes for each app
-/// and for each customer.
+/// customer's records: a lower rate for each address, a smaller body without a token, and a daily number of bytes for
+/// each app and for each customer.
 package struct EventIntake: Sendable {
   let apps: AppOfRequest
   let authenticator: Authenticator
@@ -123,7 +123,8 @@ package struct EventMetrics: Sendable {
     }
   }
 
-  /// Counts new events of clients. Names other than the usual ones are `other`: a client's text does not become a label.
+  /// Counts new events of clients. Names other than the usual ones are `other`: a client's text does not become a
+  /// label.
   func kept(_ kept: EventRows.Kept, of app: App) {
     for (name, count) in kept.byName { events[app.bundleID, name].increment(by: count) }
   }

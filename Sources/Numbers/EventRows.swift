@@ -16,11 +16,12 @@ struct EventRecord: Sendable {
 
 /// The queries on `events`, `event_bytes_daily`, `customer_event_bytes` and `kpi_events_daily`.
 enum EventRows {
-  /// The bytes of events that one customer of an app stores in a day: 800 events or more, without properties. Anybody can send
-  /// events in a customer's name, and the export and the erasure of the customer read all of them.
+  /// The bytes of events that one customer of an app stores in a day: 800 events or more, without properties. Anybody
+  /// can send events in a customer's name, and the export and the erasure of the customer read all of them.
   static let bytesPerCustomer = 256 << 10
 
-  /// The names that `kpi_daily` shows. An app of before names a StoreKit error `purchase_failed`; it counts as `storekit_error`.
+  /// The names that `kpi_daily` shows. An app of before names a StoreKit error `purchase_failed`; it counts as
+  /// `storekit_error`.
   private static let shown = [
     "paywall_shown", "purchase_initiated", "storekit_error", "purchase_failed", "app_opened",
     "restore_started",
@@ -45,20 +46,21 @@ enum EventRows {
     }
   }
 
-  /// Charges all events of a request to the app's day and to the customer's, and keeps them; nothing, if the app's day would
-  /// exceed ``App/eventBytesPerDay`` or the customer's ``bytesPerCustomer``. Returns one row: whether they were charged
-  /// (`is_charged`), or else whether the limit is the customer's (`is_of_customer`), and the new events (``Kept``).
+  /// Charges all events of a request to the app's day and to the customer's, and keeps them; nothing, if the app's day
+  /// would exceed ``App/eventBytesPerDay`` or the customer's ``bytesPerCustomer``. Returns one row: whether they were
+  /// charged (`is_charged`), or else whether the limit is the customer's (`is_of_customer`), and the new events
+  /// (``Kept``).
   ///
-  /// It is one statement, so that no event is kept without a charge. The charge locks the app's day until the commit, so all
-  /// servers together stay below both limits. A request that exceeds a limit is refused before that lock; if the customer's
-  /// limit is reached while the request waits for the lock, the app alone is charged. An event whose id is known is charged
-  /// and not kept again.
+  /// It is one statement, so that no event is kept without a charge. The charge locks the app's day until the commit,
+  /// so all servers together stay below both limits. A request that exceeds a limit is refused before that lock; if the
+  /// customer's limit is reached while the request waits for the lock, the app alone is charged. An event whose id is
+  /// known is charged and not kept again.
   ///
-  /// The charge of an event is its size on the disk before compression: its row, the two texts in the entry of the primary
-  /// key, and 100 bytes for the rest of both index entries, `received_at` and PostgreSQL's padding.
+  /// The charge of an event is its size on the disk before compression: its row, the two texts in the entry of the
+  /// primary key, and 100 bytes for the rest of both index entries, `received_at` and PostgreSQL's padding.
   ///
-  /// - Parameter customer: the customer of all records, and whether a user's token proves it. In an app with users, a quarter
-  ///   of each day's bytes is reserved for events with a token.
+  /// - Parameter customer: the customer of all records, and whether a user's token proves it. In an app with users, a
+  ///   quarter of each day's bytes is reserved for events with a token.
   static func insert(
     _ records: [EventRecord], of app: App, by customer: (name: String, isProven: Bool), at instant: Date
   ) -> Query {
@@ -146,8 +148,8 @@ enum EventRows {
 
   /// Counts these days' events.
   ///
-  /// Clients can send any name, so only the most frequent names of a day get a row of their own. The names that `kpi_daily`
-  /// shows (``shown``) always do.
+  /// Clients can send any name, so only the most frequent names of a day get a row of their own. The names that
+  /// `kpi_daily` shows (``shown``) always do.
   static func count(from first: Day, through last: Day) -> Query {
     """
     WITH sent AS MATERIALIZED (

@@ -61,8 +61,8 @@ package struct KPICounter: Sendable {
     }
   }
 
-  /// Deletes events that were counted long ago, the charges of the days before them, and the charges of customers of the days
-  /// before yesterday: the clocks of the servers differ.
+  /// Deletes events that were counted long ago, the charges of the days before them, and the charges of customers of
+  /// the days before yesterday: the clocks of the servers differ.
   /// - Returns: the number of events.
   func deleteOldEvents() async throws -> Int {
     let today = Day(of: clock.now())
@@ -152,8 +152,8 @@ struct PriceList: Sendable {
   }
 }
 
-/// Counts the KPIs: the current day every few minutes, each day soon after its end, and again for a week because facts may
-/// come late. One server counts at a time.
+/// Counts the KPIs: the current day every few minutes, each day soon after its end, and again for a week because facts
+/// may come late. One server counts at a time.
 struct KPIJob: Sendable {
   let counter: KPICounter
 
@@ -161,8 +161,8 @@ struct KPIJob: Sendable {
     self.counter = counter
   }
 
-  /// The pause after a backfilled day, as a multiple of the time that it took. Counting a day takes seconds with a million
-  /// subscriptions, and requests need the database too.
+  /// The pause after a backfilled day, as a multiple of the time that it took. Counting a day takes seconds with a
+  /// million subscriptions, and requests need the database too.
   static let pauseFactor = 19
 
   /// Counts the days that are due, every minute.
@@ -213,7 +213,8 @@ enum DayRows {
     """
   }
 
-  /// Takes the late facts and marks their counted days. Days whose transactions retention may have deleted stay as they are.
+  /// Takes the late facts and marks their counted days. Days whose transactions retention may have deleted stay as they
+  /// are.
   static var takeLateFacts: Query {
     """
     WITH late AS (DELETE FROM kpi_late_facts RETURNING first_day, last_day)
@@ -227,9 +228,9 @@ enum DayRows {
 
   /// The day to count next.
   ///
-  /// The current day is due every few minutes, the last seven days once after each midnight, a day with late facts once an
-  /// hour, and every day since the first purchase that was never counted. A time of counting that lies in the future was
-  /// written by a wrong clock and is ignored.
+  /// The current day is due every few minutes, the last seven days once after each midnight, a day with late facts once
+  /// an hour, and every day since the first purchase that was never counted. A time of counting that lies in the future
+  /// was written by a wrong clock and is ignored.
   static func due(at instant: Date) -> Query {
     let today = Day(of: instant)
     let settled = today.start + pauseAfterMidnight

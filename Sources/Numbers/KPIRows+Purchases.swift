@@ -124,11 +124,11 @@ extension KPIRows {
     """
   }
 
-  /// Whether the period of a row of `sold` under the alias `s` ran at an instant. The latest such row of a subscription counts:
-  /// if it was refunded, the subscription is not active.
+  /// Whether the period of a row of `sold` under the alias `s` ran at an instant. The latest such row of a subscription
+  /// counts: if it was refunded, the subscription is not active.
   ///
-  /// It is as of the last instant before: a purchase that ends with the day is active, one that begins with the next day is
-  /// not.
+  /// It is as of the last instant before: a purchase that ends with the day is active, one that begins with the next
+  /// day is not.
   private static func isRunning(at instant: Date) -> Query {
     """
     s.purchase_date < \(instant)

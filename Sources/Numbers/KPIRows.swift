@@ -6,8 +6,8 @@ import Text
 /// The queries on the tables that have the figures of a day. The comments of their columns and of the views, such as
 /// `kpi_daily`, explain each number.
 ///
-/// The queries read only facts that do not change with time (transactions, notifications, trials). So counting a day again
-/// gives the same numbers, except for facts that arrived later.
+/// The queries read only facts that do not change with time (transactions, notifications, trials). So counting a day
+/// again gives the same numbers, except for facts that arrived later.
 enum KPIRows {
   private static let tables: [StaticString] = [
     "kpi_daily_figures", "kpi_daily_money", "kpi_daily_cohorts", "kpi_daily_trials", "kpi_daily_value",

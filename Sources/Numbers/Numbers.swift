@@ -112,8 +112,8 @@ enum NumbersFormat: Sendable, Hashable {
 
 /// Text with comma-separated values (RFC 4180).
 ///
-/// A spreadsheet takes a cell that begins with `=`, `+`, `-`, `@`, a tab or a CR as a formula, and clients choose some texts.
-/// Such a cell gets a leading `'`, unless it is a number.
+/// A spreadsheet takes a cell that begins with `=`, `+`, `-`, `@`, a tab or a CR as a formula, and clients choose some
+/// texts. Such a cell gets a leading `'`, unless it is a number.
 struct CSVText: Sendable {
   private(set) var text = ""
 

@@ -212,8 +212,8 @@ extension IPAddress {
   /// Whether the address is of this machine.
   public var isLoopback: Bool { SpecialPurposeRange.contain(self) { $0 == .loopback } }
 
-  /// Whether clients of different owners can have the address: this machine, a private or a carrier's shared network, or
-  /// one link.
+  /// Whether clients of different owners can have the address: this machine, a private or a carrier's shared network,
+  /// or one link.
   public var isPrivate: Bool { SpecialPurposeRange.contain(self) { $0 != .reserved } }
 
   /// Whether the address belongs to the public internet.

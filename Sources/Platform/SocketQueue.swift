@@ -23,8 +23,8 @@ public struct Readiness: OptionSet, Sendable, Hashable {
 #if canImport(Darwin)
 /// A serial Dispatch queue that watches descriptors, with Dispatch sources for each, and runs tasks.
 ///
-/// Tasks run where the events that they wait for are delivered, so an `await` of such an event changes no thread. Any thread
-/// may call the methods.
+/// Tasks run where the events that they wait for are delivered, so an `await` of such an event changes no thread. Any
+/// thread may call the methods.
 public final class SocketQueue: TaskExecutor {
   /// A descriptor that is watched.
   public struct Watch: Sendable {
@@ -93,8 +93,8 @@ public final class SocketQueue: TaskExecutor {
   ) {
     let entry = state.withLock { $0.entries.removeValue(forKey: watch.number) }
     guard let entry else { return queue.async(execute: action) }
-    // Both sources must be cancelled before the descriptor is closed. A suspended source is told of its cancellation only
-    // after it was resumed.
+    // Both sources must be cancelled before the descriptor is closed. A suspended source is told of its cancellation
+    // only after it was resumed.
     let group = DispatchGroup()
     for (source, event) in [(entry.reader, Readiness.reading), (entry.writer, .writing)]
       as [(any DispatchSourceProtocol, Readiness)]
@@ -117,17 +117,17 @@ public final class SocketQueue: TaskExecutor {
 #else
 /// A serial Dispatch queue that watches descriptors and runs tasks.
 ///
-/// Tasks run where the events that they wait for are delivered, so an `await` of such an event changes no thread. Any thread
-/// may call the methods.
+/// Tasks run where the events that they wait for are delivered, so an `await` of such an event changes no thread. Any
+/// thread may call the methods.
 ///
 /// On Linux, one Dispatch read source watches an epoll instance that has all descriptors. A Dispatch source for each
 /// socket would let a client end the process: when a connection is reset, libdispatch releases its record of the
 /// descriptor on the source's queue, while its manager thread may use the record
 /// (`_dispatch_event_merge_hangup` in libdispatch's `event_epoll.c`). An epoll descriptor never hangs up.
 ///
-/// Each time that the source fires, Dispatch's manager thread wakes, wakes the queue's thread, and is woken to arm the source
-/// again. So the queue serves in **turns**: in one block of the queue it delivers events and runs what was added, until for
-/// ``patience`` nothing comes. Then the source waits.
+/// Each time that the source fires, Dispatch's manager thread wakes, wakes the queue's thread, and is woken to arm the
+/// source again. So the queue serves in **turns**: in one block of the queue it delivers events and runs what was
+/// added, until for ``patience`` nothing comes. Then the source waits.
 public final class SocketQueue: TaskExecutor {
   /// A descriptor that is watched.
   public struct Watch: Sendable {
@@ -139,8 +139,8 @@ public final class SocketQueue: TaskExecutor {
     var descriptor: Int32
     var interest: Readiness = []
     var onReady: (@Sendable (Readiness) -> Void)?
-    /// Counts the descriptors that had this slot. An event that was fetched before its descriptor was removed carries an
-    /// older number.
+    /// Counts the descriptors that had this slot. An event that was fetched before its descriptor was removed carries
+    /// an older number.
     var generation: UInt32 = 0
   }
 

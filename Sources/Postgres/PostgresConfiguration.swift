@@ -27,8 +27,8 @@ public struct PostgresConfiguration: Sendable {
   public var idleTimeout: Duration = .seconds(600)
   /// A connection is replaced after this time, or up to a tenth earlier, so that not all are replaced at once.
   public var maximumLifetime: Duration = .seconds(3600)
-  /// False for PgBouncer in transaction mode, where the next statement may run in another server process without the prepared
-  /// statements.
+  /// False for PgBouncer in transaction mode, where the next statement may run in another server process without the
+  /// prepared statements.
   public var usesPreparedStatements = true
   /// False for a pooler that refuses settings (`options`) at login, as PgBouncer does in any mode.
   public var setsOptions = true
@@ -37,8 +37,8 @@ public struct PostgresConfiguration: Sendable {
 
   /// Validates the URI with libpq's parser. Does not connect.
   ///
-  /// - Throws: ``PostgresError`` of kind `.misuse` with libpq's reason. Quoted text is removed, because it may be a part of
-  ///   the password.
+  /// - Throws: ``PostgresError`` of kind `.misuse` with libpq's reason. Quoted text is removed, because it may be a
+  ///   part of the password.
   public init(uri: String, applicationName: String = "") throws(PostgresError) {
     var message: UnsafeMutablePointer<CChar>?
     let options = PQconninfoParse(uri, &message)
@@ -62,8 +62,8 @@ public struct PostgresConfiguration: Sendable {
     serverOptions = (option?.pointee.val ?? getenv("PGOPTIONS")).map { String(cString: $0) } ?? ""
   }
 
-  /// Detects an unescaped `/` or `@` in the password: libpq would use a part of the password as host or port, and quote it in
-  /// its errors.
+  /// Detects an unescaped `/` or `@` in the password: libpq would use a part of the password as host or port, and quote
+  /// it in its errors.
   private static func unescapedPassword(in options: UnsafeMutablePointer<PQconninfoOption>?) -> String? {
     let escapes = "escape '/' in a password as %2F, and '@' as %40"
     var option = options

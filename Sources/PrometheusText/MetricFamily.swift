@@ -2,8 +2,8 @@ import Synchronization
 
 /// A metric with labels: a handle of swift-metrics for each combination of label values.
 ///
-/// If the sets of all labels' values are closed, all handles are made at the declaration with value 0, so that an alert sees
-/// the first increase.
+/// If the sets of all labels' values are closed, all handles are made at the declaration with value 0, so that an alert
+/// sees the first increase.
 package final class MetricFamily<Handle: AnyObject & Sendable, each Label: LabelValue>: Sendable {
   private let handles: HandleTable
 
@@ -27,8 +27,8 @@ package final class MetricFamily<Handle: AnyObject & Sendable, each Label: Label
     for values in closed { _ = handles[values] }
   }
 
-  /// The handle of these labels, made if it does not exist. It takes a short lock and a lookup, which cost as much as a hundred
-  /// increments, so keep the handle of labels that are known beforehand.
+  /// The handle of these labels, made if it does not exist. It takes a short lock and a lookup, which cost as much as a
+  /// hundred increments, so keep the handle of labels that are known beforehand.
   package subscript(_ values: repeat each Label) -> Handle {
     var key = LabelValues()
     for value in repeat each values { key.append(value.labelText) }

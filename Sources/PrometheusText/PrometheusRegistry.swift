@@ -3,8 +3,8 @@ import Synchronization
 
 /// The metrics of a process: a backend of swift-metrics that writes Prometheus's text format.
 ///
-/// The type that counts a metric declares it here, once. To use a handle costs an atomic addition or, for a histogram, a
-/// short lock.
+/// The type that counts a metric declares it here, once. To use a handle costs an atomic addition or, for a histogram,
+/// a short lock.
 ///
 /// The number of series of a metric is limited. Values beyond the limit are counted in a series whose labels are all
 /// `overflow`, so that sums stay correct and memory stays bounded for any label values.
@@ -28,8 +28,8 @@ package final class PrometheusRegistry: Sendable {
   /// - Parameter seriesPerMetric: the limit of label combinations of one metric.
   package init(seriesPerMetric: Int = 1_000) { maximumSeries = seriesPerMetric }
 
-  /// Declares counters: numbers that only increase until the process restarts. A declared metric is written even without
-  /// values.
+  /// Declares counters: numbers that only increase until the process restarts. A declared metric is written even
+  /// without values.
   /// - Parameters:
   ///   - name: with its unit and `_total`.
   ///   - help: one sentence.
@@ -65,7 +65,8 @@ package final class PrometheusRegistry: Sendable {
     }
   }
 
-  /// Declares histograms of durations, in seconds. `recordNanoseconds(_:)` is the fastest method of all: it is not generic.
+  /// Declares histograms of durations, in seconds. `recordNanoseconds(_:)` is the fastest method of all: it is not
+  /// generic.
   package func timers<each Label>(
     _ name: String, _ help: String, _ labels: repeat LabelName<each Label>
   ) -> MetricFamily<CoreMetrics.Timer, repeat each Label> {
@@ -145,8 +146,8 @@ package final class PrometheusRegistry: Sendable {
   /// The `Content-Type` of ``render()``.
   package static let contentType = "text/plain; version=0.0.4; charset=utf-8"
 
-  /// The series of a metric with these labels in any order, created if it does not exist. That of an undeclared metric, or of
-  /// one of another type, is not written: two types under one name would make the output invalid.
+  /// The series of a metric with these labels in any order, created if it does not exist. That of an undeclared metric,
+  /// or of one of another type, is not written: two types under one name would make the output invalid.
   private func series<Wanted: Series>(_ name: String, _ dimensions: [(String, String)]) -> Wanted {
     state.withLock { state in
       guard var metric = state.metrics[name], metric.type == Wanted.self else { return Wanted(bounds: []) }

@@ -5,16 +5,16 @@ import Postgres
 import Requests
 import Subscriptions
 
-/// Purchases that a client names by a transaction id alone, which proves no possession: the App Store is asked about the id,
-/// within limits for ids that may be invented.
+/// Purchases that a client names by a transaction id alone, which proves no possession: the App Store is asked about
+/// the id, within limits for ids that may be invented.
 struct BareIDs: Sendable {
   let store: StoreLookup
   let pool: PostgresPool
   let traffic: ClientRateLimits
 
   /// The purchase of a transaction id, in its present state in the App Store.
-  /// - Throws: ``Problem``: `transaction_not_found`, `store_unavailable`, `wrong_environment`, `rate_limited`; errors of the
-  ///   database.
+  /// - Throws: ``Problem``: `transaction_not_found`, `store_unavailable`, `wrong_environment`, `rate_limited`; errors
+  ///   of the database.
   func purchase(_ transactionID: String, of app: App, for request: Request) async throws -> ProvenPurchase {
     try traffic.checkGuesses(of: request)
     let known = try await pool.query(TransactionRows.isKnown(transactionID))

@@ -13,12 +13,13 @@ import Work
 
 /// Asks the App Store about purchases that give access by an old proof of a client.
 ///
-/// What Apple signed does not expire. A proof from before receiptd began to read the notification history may be from before a
-/// refund of which no notification tells. The ledger marks such a purchase in the commit that records it. The request that
-/// brought the proof asks at once and waits for ``patience``, as requests do that come meanwhile; the job asks until the App
-/// Store has answered.
+/// What Apple signed does not expire. A proof from before receiptd began to read the notification history may be from
+/// before a refund of which no notification tells. The ledger marks such a purchase in the commit that records it. The
+/// request that brought the proof asks at once and waits for ``patience``, as requests do that come meanwhile; the job
+/// asks until the App Store has answered.
 package struct OldProofs: Sendable {
-  /// Waits longer for its turn and tries more often than a request, because jobs can. Each attempt has a request's timeout.
+  /// Waits longer for its turn and tries more often than a request, because jobs can. Each attempt has a request's
+  /// timeout.
   package let lookup: StoreLookup
   let ledger: LedgerWriter
   let catalog: AppCatalog
@@ -41,8 +42,8 @@ package struct OldProofs: Sendable {
 
   /// How long the request of a client waits for the App Store.
   static let patience = Duration.seconds(1)
-  /// The timeout of a question of a request. The request does not wait for all of it: a shorter timeout would count slow answers
-  /// as an outage.
+  /// The timeout of a question of a request. The request does not wait for all of it: a shorter timeout would count
+  /// slow answers as an outage.
   private static let timeout = Duration.seconds(5)
   /// The most purchases of one request about which the App Store is asked at once; the job asks about the others.
   static let maximumAtOnce = 4
@@ -122,7 +123,8 @@ package struct OldProofs: Sendable {
     BackgroundJob("old proofs", every: .seconds(20), retryEvery: .seconds(60)) { try await run() }
   }
 
-  /// Asks about all purchases that are due, of each app and environment in turn. An outage of one ends only its own part.
+  /// Asks about all purchases that are due, of each app and environment in turn. An outage of one ends only its own
+  /// part.
   /// - Returns: the number of purchases that were due.
   /// - Throws: the first error that concerns all purchases of an app and environment.
   @discardableResult
@@ -160,7 +162,8 @@ package struct OldProofs: Sendable {
 
   // MARK: Ask
 
-  /// Asks about one purchase and records the answers, which name no customer: the claims of clients stay with their requests.
+  /// Asks about one purchase and records the answers, which name no customer: the claims of clients stay with their
+  /// requests.
   private func ask(about due: OldProofRows.Due, from api: AppStoreServerAPI) async throws -> WorkOutcome {
     guard let app = catalog[due.bundleID] else { return WorkOutcome(.waits, []) }
     // An unknown transaction may have the refund, unless the answers about others have ended the access.
@@ -199,10 +202,11 @@ package struct OldProofs: Sendable {
 
 /// The questions to the App Store about old proofs that are on their way, with the requests that wait for them.
 ///
-/// A question goes on when no request waits for it any more. So its own timeout ends it, which tells the circuit breaker of an
-/// outage; the shorter patience of a request does not.
+/// A question goes on when no request waits for it any more. So its own timeout ends it, which tells the circuit
+/// breaker of an outage; the shorter patience of a request does not.
 final class OpenQuestions: Sendable {
-  /// A purchase with the date of the proof. The answer to a question about an earlier proof may be from before a refund.
+  /// A purchase with the date of the proof. The answer to a question about an earlier proof may be from before a
+  /// refund.
   struct Proof: Hashable, Sendable {
     var originalTransactionID: String
     var signedAt: Date
@@ -253,8 +257,8 @@ final class OpenQuestions: Sendable {
 
 /// The statements that ask about the purchases that the ledger marked.
 extension OldProofRows {
-  /// A purchase about which the App Store is asked, with the mark. Another proof that comes meanwhile makes another mark, which the
-  /// answer does not settle.
+  /// A purchase about which the App Store is asked, with the mark. Another proof that comes meanwhile makes another
+  /// mark, which the answer does not settle.
   struct Due: Sendable {
     var originalTransactionID: String
     var transactionID: String
@@ -274,8 +278,8 @@ extension OldProofRows {
       }
     }
 
-    /// Whether an answer about one of these transactions is about it, and not older than the proof. The present state of a subscription may
-    /// have another latest transaction.
+    /// Whether an answer about one of these transactions is about it, and not older than the proof. The present state
+    /// of a subscription may have another latest transaction.
     func isAnswered(by state: ProvenPurchase, about transactionID: String) -> Bool {
       let isAboutPurchase = isSubscription && state.originalTransactionID == originalTransactionID
       return state.transactions.contains {
@@ -283,7 +287,8 @@ extension OldProofRows {
       }
     }
 
-    /// Whether an answer has the present state. A transaction that another one replaced does not, without its successor.
+    /// Whether an answer has the present state. A transaction that another one replaced does not, without its
+    /// successor.
     func isSettled(by state: ProvenPurchase) -> Bool {
       !isSubscription || state.transactions.contains { !$0.fact.isUpgraded }
     }
@@ -360,8 +365,8 @@ extension OldProofRows {
   /// The first week since the mark, in seconds, and the time between two questions after it.
   private static let unknownPeriod: TimeInterval = 7 * 86_400
 
-  /// Records that the App Store does not know a purchase, or a transaction of it, which it may know later: it is asked daily for a week,
-  /// and then weekly.
+  /// Records that the App Store does not know a purchase, or a transaction of it, which it may know later: it is asked
+  /// daily for a week, and then weekly.
   static func markUnknown(_ due: Due, at instant: Date) -> Query {
     """
     UPDATE subscriptions SET old_proof_asked_at = \(instant), old_proof_unknown_at = \(instant),
@@ -388,8 +393,8 @@ extension OldProofRows {
     GROUP BY bundle_id ORDER BY bundle_id
     """
 
-  /// The number of purchases (`purchases`) of each app (`bundle_id`) that were marked before an instant, and about which the App
-  /// Store has not answered. An attempt moves the time at which they are due, not the time of the mark.
+  /// The number of purchases (`purchases`) of each app (`bundle_id`) that were marked before an instant, and about
+  /// which the App Store has not answered. An attempt moves the time at which they are due, not the time of the mark.
   package static func waiting(before instant: Date) -> Query {
     """
     SELECT bundle_id, count(*) AS purchases FROM subscriptions

@@ -37,8 +37,8 @@ enum Possession: Sendable, Hashable {
 
   /// The right that it gives to the purchase.
   ///
-  /// Without `clientWrites`, an app whose customers are devices has no old builds. An app with users may have some: the modes of
-  /// its tables are set by what the database had.
+  /// Without `clientWrites`, an app whose customers are devices has no old builds. An app with users may have some: the
+  /// modes of its tables are set by what the database had.
   func claim(in app: App) -> ClaimStrength {
     if self == .proven { return .proof }
     return switch app.clientWrites {
@@ -60,7 +60,8 @@ extension AccountProof {
 }
 
 extension PostgresPool {
-  /// Whether another user claims a purchase by a transaction id. An id proves no possession, so then it binds no customer.
+  /// Whether another user claims a purchase by a transaction id. An id proves no possession, so then it binds no
+  /// customer.
   package func isClaimedByAnother(_ purchase: ProvenPurchase, than claimant: Customer) async throws -> Bool {
     guard case .user(let user) = claimant, purchase.app.writeTo.contains(.profiles) else { return false }
     return try await query(
@@ -73,8 +74,8 @@ extension PostgresPool {
 
 /// Claims of other users to a purchase, by a transaction id.
 private enum RivalClaims {
-  /// Whether another user claims a purchase too, by any of its transaction ids: in `profiles`, or by an undecided client
-  /// write or adoption (`is_claimed`).
+  /// Whether another user claims a purchase too, by any of its transaction ids: in `profiles`, or by an undecided
+  /// client write or adoption (`is_claimed`).
   static func exist(
     than user: UUID, purchase originalTransactionID: String, transactions: [String]
   ) -> Query {

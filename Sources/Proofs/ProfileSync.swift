@@ -13,8 +13,8 @@ import Work
 
 /// `PUT` and `GET /api/v1/profiles/{userID}/premium`: stores the device's transactions, returns the user's premium status.
 ///
-/// A client may also send what it would write into `profiles` by itself (`premium_original_transaction_id`; the other two
-/// columns are not believed): it counts as a bare transaction id at `validate` does.
+/// A client may also send what it would write into `profiles` by itself (`premium_original_transaction_id`; the other
+/// two columns are not believed): it counts as a bare transaction id at `validate` does.
 struct ProfileSync: Sendable {
   let proofs: ProofVerifier
   let bareIDs: BareIDs
@@ -105,8 +105,8 @@ struct ProfileSync: Sendable {
     }
     let app = try await app(
       of: request, among: apps, preferring: claimed.last?.app ?? download?.app, for: user)
-    // Several purchases may be committed one after another, and each receipt has the records of its commit. An award comes later,
-    // also by another request.
+    // Several purchases may be committed one after another, and each receipt has the records of its commit. An award
+    // comes later, also by another request.
     let only = receipts.count == 1 && download == nil ? receipts.first : nil
     return try await answer(user, app, only?.records(of: .user(user), in: app))
   }
@@ -177,8 +177,8 @@ struct ProfileSync: Sendable {
         return entry
       }
     }
-    // A few at a time, which one transaction takes: several transactions would wait for each other, because all need the
-    // user's lock.
+    // A few at a time, which one transaction takes: several transactions would wait for each other, because all need
+    // the user's lock.
     var receipts: [Recorded] = []
     for start in stride(from: 0, to: entries.count, by: Self.entriesAtOnce) {
       receipts += try await withThrowingTaskGroup(of: Recorded.self) { group in
@@ -244,8 +244,8 @@ extension LedgerReceipt {
     }
   }
 
-  /// The customer's records of this app; `nil` if the receipt does not have them, or an answer of the App Store may have
-  /// changed them since.
+  /// The customer's records of this app; `nil` if the receipt does not have them, or an answer of the App Store may
+  /// have changed them since.
   fileprivate func records(of customer: Customer, in app: App) -> CustomerRecords? {
     guard unconfirmedProof == nil, let subscription, subscription.bundleID == app.bundleID,
       subscription.customers.contains(customer)

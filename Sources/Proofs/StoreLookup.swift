@@ -55,8 +55,8 @@ package struct StoreLookup: Sendable {
     return try await purchase(id, of: app, in: located.environment, among: located.subscriptions, from: api)
   }
 
-  /// The purchase of a transaction whose environment and kind are known, in its present state in the App Store. It takes one
-  /// request, and a second one where a subscription has another latest transaction.
+  /// The purchase of a transaction whose environment and kind are known, in its present state in the App Store. It
+  /// takes one request, and a second one where a subscription has another latest transaction.
   /// - Throws: `AppStoreServerError`, `VerificationFailure` and ``UnsupportedEnvironment``.
   func state(
     of transactionID: String, isSubscription: Bool, of app: App, in environment: Environment,

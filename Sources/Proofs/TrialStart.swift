@@ -18,9 +18,9 @@ import Work
 ///
 /// The account is the signed app transaction's `appTransactionId`, which survives reinstalls and new devices: another
 /// device of the account joins the running trial. An app transaction without it starts no trial, because the client
-/// chooses its device id freely. As many devices as share a purchase share a trial, by the same rules (``DeviceSharing``);
-/// one more replaces the device that joined longest ago, a limited number of times within 24 hours (``MoveCount``). Times are
-/// those of the server's clock.
+/// chooses its device id freely. As many devices as share a purchase share a trial, by the same rules
+/// (``DeviceSharing``); one more replaces the device that joined longest ago, a limited number of times within 24 hours
+/// (``MoveCount``). Times are those of the server's clock.
 struct TrialStart: Sendable {
   let proofs: ProofVerifier
   let catalog: AppCatalog
@@ -101,8 +101,8 @@ struct TrialStart: Sendable {
   }
 
   /// - Returns: whether a new trial started.
-  /// - Throws: 400 `invalid_request` for a new trial without an account, 409 `device_limit_reached`, `paired_device` and `trials_paused`; 401
-  ///   `unauthenticated`.
+  /// - Throws: 400 `invalid_request` for a new trial without an account, 409 `device_limit_reached`, `paired_device`
+  ///   and `trials_paused`; 401 `unauthenticated`.
   private func start(
     _ allowance: Allowance, device: String, secret: DeviceSecret?, showing signed: Signed<AppTransaction>,
     of app: App, at instant: Date
@@ -164,7 +164,8 @@ struct TrialStart: Sendable {
     _ connection: PostgresConnection
   ) async throws {
     let trial = started.originalID
-    // An erasure of one of its devices locks the account by its name in the trial, which is another one where the account was erased.
+    // An erasure of one of its devices locks the account by its name in the trial, which is another one where the
+    // account was erased.
     if let stored = started.appTransactionID, stored != account {
       _ = try await connection.query(AdvisoryLock.acquire(.customer, ["\(app.bundleID)/\(stored)"]))
     }

@@ -148,8 +148,9 @@ struct Validation: Sendable {
       of: device, in: purchase.app, secret: secret, proof: proof)
   }
 
-  /// The caller's entitlements. A device that does not have the purchase sees its own ones, as in `GET …/entitlements`. Another
-  /// caller that is not the purchase's customer sees what this purchase opens, and nothing of the owner's other purchases.
+  /// The caller's entitlements. A device that does not have the purchase sees its own ones, as in `GET …/entitlements`.
+  /// Another caller that is not the purchase's customer sees what this purchase opens, and nothing of the owner's other
+  /// purchases.
   private func entitlements(
     _ receipt: LedgerReceipt, _ stored: StoredSubscription, for claimant: Customer?, in app: App,
     at instant: Date

@@ -2,8 +2,8 @@ import Configuration
 import HTTP
 import Subscriptions
 
-/// Finds the app that a request is about. In this order: the app of the signed proof, the `bundleID` that the client sent,
-/// the app with the request's `Host`, the default app, the only app.
+/// Finds the app that a request is about. In this order: the app of the signed proof, the `bundleID` that the client
+/// sent, the app with the request's `Host`, the default app, the only app.
 ///
 /// Old builds send no `bundleID`. A `bundleID` that is not the proof's app is an error.
 package struct AppOfRequest: Sendable {
@@ -79,8 +79,8 @@ package struct AppOfRequest: Sendable {
 }
 
 extension Request {
-  /// The requested host in lower case, without its port. A proxy decides what it passes on as `Host`; `X-Forwarded-Host` is
-  /// not read, because any client can send it.
+  /// The requested host in lower case, without its port. A proxy decides what it passes on as `Host`;
+  /// `X-Forwarded-Host` is not read, because any client can send it.
   var hostName: String? {
     guard let authority, !authority.hasPrefix("[") else { return nil }
     let host = authority.prefix { $0 != ":" }.lowercased()

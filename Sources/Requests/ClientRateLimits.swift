@@ -7,12 +7,13 @@ import Work
 
 /// The rate limiters of the client routes. They outlive a reload, so that it does not refill their buckets.
 ///
-/// An address and a user with a verified token each have the rate of `RATE_LIMIT`. Events need no proof, so an address has a
-/// fifth of that rate for them. An IPv6 address is its /64, and its /48 has a larger bucket (``AddressLimiter``). A device has no bucket, because any client can send its id: its requests count for their
-/// address, and requests from other addresses do not use up its rate.
+/// An address and a user with a verified token each have the rate of `RATE_LIMIT`. Events need no proof, so an address
+/// has a fifth of that rate for them. An IPv6 address is its /64, and its /48 has a larger bucket (``AddressLimiter``).
+/// A device has no bucket, because any client can send its id: its requests count for their address, and requests from
+/// other addresses do not use up its rate.
 ///
-/// Requests that fail have limits of their own: payloads with a forged signature, unknown tokens of the support API, and
-/// unknown transaction ids. An unknown id costs four requests of the App Store's quota.
+/// Requests that fail have limits of their own: payloads with a forged signature, unknown tokens of the support API,
+/// and unknown transaction ids. An unknown id costs four requests of the App Store's quota.
 ///
 /// The webhook has no general limit, because the App Store may not send a refused notification again. It
 /// refuses an address that keeps sending forged payloads, and notifications of an unconfigured app beyond 1,000 a day.
@@ -42,8 +43,8 @@ package final class ClientRateLimits: Sendable {
   /// The number of notifications a day that are kept for one app that is not configured.
   static let foreignPerDay = 1_000
 
-  /// The number of concurrent lookups of unknown transaction ids from one address. Lookups may make three requests a second
-  /// to each endpoint of the sandbox, so a lookup from another address waits at most two seconds.
+  /// The number of concurrent lookups of unknown transaction ids from one address. Lookups may make three requests a
+  /// second to each endpoint of the sandbox, so a lookup from another address waits at most two seconds.
   private static let maximumConcurrentLookups = 5
 
   private let limiters: Limiters?
@@ -87,8 +88,8 @@ package final class ClientRateLimits: Sendable {
     throw ServiceError.rateLimited(wait)
   }
 
-  /// Counts the further proofs of a request, for its address and its user: each is verified. The first one was counted with the
-  /// request. A client with more purchases than the burst is served, and waits before its next request.
+  /// Counts the further proofs of a request, for its address and its user: each is verified. The first one was counted
+  /// with the request. A client with more purchases than the burst is served, and waits before its next request.
   /// - Throws: ``Problem`` `rate_limited`.
   package func admit(proofs: Int, of request: Request, by user: UUID) throws(Problem) {
     guard let limiters, proofs > 1 else { return }
@@ -99,8 +100,8 @@ package final class ClientRateLimits: Sendable {
     throw ServiceError.rateLimited(wait)
   }
 
-  /// Refuses an address that has sent many payloads with a forged signature. A private address is exempt: it is a proxy that
-  /// is missing in `TRUSTED_PROXIES`, and the App Store's requests come through it too.
+  /// Refuses an address that has sent many payloads with a forged signature. A private address is exempt: it is a proxy
+  /// that is missing in `TRUSTED_PROXIES`, and the App Store's requests come through it too.
   /// - Throws: ``Problem`` `rate_limited`.
   package func checkForgeries(of request: Request) throws(Problem) {
     guard let limiters, !request.clientAddress.isPrivate,

@@ -3,8 +3,8 @@ import Synchronization
 
 /// A rate limiter with one bucket for each key, in a table of bounded size that all event loops share.
 ///
-/// A bucket is one instant, the time at which it is full again (the generic cell rate algorithm, ITU-T I.371). A key whose
-/// instant has passed has a full bucket and needs no entry.
+/// A bucket is one instant, the time at which it is full again (the generic cell rate algorithm, ITU-T I.371). A key
+/// whose instant has passed has a full bucket and needs no entry.
 ///
 /// A table at its capacity drops its full buckets, and if that is not enough the fuller half of the others. A flood of
 /// invented keys refills other buckets a little, but never an empty bucket before a fuller one.
@@ -87,8 +87,9 @@ package struct RequestRate: Sendable, Hashable {
 
 /// A rate limiter for the addresses of clients: a bucket for each subscriber, and a larger one for each IPv6 network.
 ///
-/// A site gets a /48 (RFC 6177), which has 65,536 networks of 64 bits. Without a bucket for the /48 it would have that many times
-/// the rate of a subscriber. A mobile network gives each of its phones a /64, so a /48 has ``multiple`` times the rate.
+/// A site gets a /48 (RFC 6177), which has 65,536 networks of 64 bits. Without a bucket for the /48 it would have that
+/// many times the rate of a subscriber. A mobile network gives each of its phones a /64, so a /48 has ``multiple``
+/// times the rate.
 struct AddressLimiter: Sendable {
   /// The number of times that a /48 has the rate of an address.
   static let multiple = 16
@@ -104,7 +105,8 @@ struct AddressLimiter: Sendable {
     networks = RateLimiter(rate: rate.times(Self.multiple), capacity: capacity)
   }
 
-  /// Takes a request from the address's buckets; see ``RateLimiter/take(_:cost:at:)``. A refused request takes from neither.
+  /// Takes a request from the address's buckets; see ``RateLimiter/take(_:cost:at:)``. A refused request takes from
+  /// neither.
   func take(_ address: IPAddress, cost: Int = 1, at now: UInt64) -> Duration? {
     let network = address.networkBits
     if let network, let wait = networks.wait(network, at: now) { return wait }

@@ -228,8 +228,8 @@ package enum ServiceError {
 }
 
 extension PostgresError {
-  /// Whether clients get `database_unavailable`: the database is unreachable, a restore is under way, or the same request may
-  /// succeed a little later, such as one that did not get a lock.
+  /// Whether clients get `database_unavailable`: the database is unreachable, a restore is under way, or the same
+  /// request may succeed a little later, such as one that did not get a lock.
   package var isAnsweredUnavailable: Bool { isTransient || isSchemaIncomplete }
 }
 

@@ -138,8 +138,8 @@ func acceptFromSystem(_ listener: Int32) -> AcceptResult {
 extension AcceptResult {
   /// Classifies an error of accept(2).
   ///
-  /// Linux reports pending network errors of the new connection here; they do not concern the listening socket. An unknown
-  /// error counts as exhaustion, so that the server waits before it retries.
+  /// Linux reports pending network errors of the new connection here; they do not concern the listening socket. An
+  /// unknown error counts as exhaustion, so that the server waits before it retries.
   init(failure: SocketError) {
     switch failure.code {
     case EAGAIN: self = .none

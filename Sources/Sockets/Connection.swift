@@ -4,9 +4,9 @@ public import Platform
 
 /// One TCP connection (or socket pair), bound to its event loop.
 ///
-/// Received bytes go to the handler at once. Bytes to send go to the socket, and those that it does not accept wait in a
-/// queue. While the queue has more than ``highWaterMark`` bytes, the connection reads nothing (back-pressure): a client
-/// that does not read its responses cannot make the server keep more of them.
+/// Received bytes go to the handler at once. Bytes to send go to the socket, and those that it does not accept wait in
+/// a queue. While the queue has more than ``highWaterMark`` bytes, the connection reads nothing (back-pressure): a
+/// client that does not read its responses cannot make the server keep more of them.
 ///
 /// After ``close(because:)`` every call does nothing.
 public final class Connection {
@@ -143,7 +143,8 @@ public final class Connection {
 
   // MARK: Reading
 
-  /// Stops reading until ``resumeReading()``. While reading is paused, only a failed send shows that the other end is gone.
+  /// Stops reading until ``resumeReading()``. While reading is paused, only a failed send shows that the other end is
+  /// gone.
   public func pauseReading() {
     isPausedByHandler = true
     updateInterest()

@@ -31,8 +31,8 @@ public final class Listener: Sendable {
   public struct Events: Sendable {
     /// Called for an accepted connection, on its loop. The callee starts the connection.
     public var onConnection: @Sendable (Connection) -> Void
-    /// Called for a connection beyond the limits. The returned bytes are sent, as far as the socket accepts them at once,
-    /// and the connection is closed.
+    /// Called for a connection beyond the limits. The returned bytes are sent, as far as the socket accepts them at
+    /// once, and the connection is closed.
     public var onRefusal: @Sendable (SocketAddress) -> [UInt8] = { _ in [] }
     /// Called when accepting failed; the listener pauses and retries.
     public var onAcceptError: @Sendable (SocketError) -> Void = { _ in }

@@ -69,8 +69,8 @@ final class LoopDeadlines {
 
 /// A timer wheel: a ring of buckets of one tick each, for many deadlines that may be noticed late by a tick.
 ///
-/// An item whose deadline moves to a later instant does not change the wheel. When its old tick comes, the item schedules
-/// itself again. A connection that serves requests all day changes the wheel once a minute.
+/// An item whose deadline moves to a later instant does not change the wheel. When its old tick comes, the item
+/// schedules itself again. A connection that serves requests all day changes the wheel once a minute.
 struct DeadlineWheel {
   /// The length of a tick in nanoseconds; a deadline is noticed late by up to one tick.
   static let tickLength: UInt64 = 50_000_000

@@ -56,7 +56,8 @@ package struct SupportDesk: Room {
 
   func app(named bundleID: String) throws(SupportRefusal) -> App { try catalog.app(named: bundleID) }
 
-  /// Checks the days of a grant or a trial extension. The limit of agents is the configuration's `support.agentGrantDays`.
+  /// Checks the days of a grant or a trial extension. The limit of agents is the configuration's
+  /// `support.agentGrantDays`.
   func checkDays(_ days: Int, by author: SupportAuthor) throws(SupportRefusal) {
     guard (1...AppCatalog.maximumGrantDays).contains(days) else {
       throw .invalid("'days' must be from 1 to \(AppCatalog.maximumGrantDays).")
@@ -113,8 +114,8 @@ extension SupportDesk {
 
 /// Deletes the secret of a device whose app lost it and cannot prove the Apple Account.
 ///
-/// After that the device needs no secret until its app sends a new one with a proof of its account. A consent of the device
-/// ends with its secret, and so do the pairings with parents that it confirmed with a code.
+/// After that the device needs no secret until its app sends a new one with a proof of its account. A consent of the
+/// device ends with its secret, and so do the pairings with parents that it confirmed with a code.
 package struct ResetDeviceSecretRequest: SupportRequest {
   package static let operation = SupportOperation.resetDeviceSecret
 

@@ -10,10 +10,11 @@ import Work
 
 /// Data of StoreKit tests in Xcode in the database.
 package enum XcodeData {
-  /// Refuses data of Xcode beside real purchases: the certificate's key is on developers' machines, so its holder could give access to
-  /// any customer.
+  /// Refuses data of Xcode beside real purchases: the certificate's key is on developers' machines, so its holder could
+  /// give access to any customer.
   ///
-  /// - Throws: ``ConfigurationProblem`` where an app that accepts data of Xcode has production purchases; errors of the database.
+  /// - Throws: ``ConfigurationProblem`` where an app that accepts data of Xcode has production purchases; errors of the
+  ///   database.
   package static func check(_ catalog: AppCatalog, in pool: PostgresPool) async throws {
     let apps = catalog.apps.filter { $0.environments.contains(.xcode) }.map(\.bundleID).sorted()
     guard !apps.isEmpty else { return }
@@ -31,8 +32,8 @@ package enum XcodeData {
   }
 }
 
-/// Deletes what StoreKit tests in Xcode left: purchases, trials and awards with the environment `Xcode`, and the status that they gave.
-/// Needs the rights of the tables' owner.
+/// Deletes what StoreKit tests in Xcode left: purchases, trials and awards with the environment `Xcode`, and the status
+/// that they gave. Needs the rights of the tables' owner.
 package struct ForgetXcodeRequest: SupportRequest {
   package static let operation = SupportOperation.forgetXcode
 
@@ -120,7 +121,8 @@ package struct ForgottenXcodeData: Encodable, Sendable, CustomStringConvertible 
   }
 }
 
-/// Rows with the environment `Xcode`. Each statement names the environment again, so that a real purchase is never deleted.
+/// Rows with the environment `Xcode`. Each statement names the environment again, so that a real purchase is never
+/// deleted.
 private enum XcodeRows {
   static func purchases(of app: App) -> Query {
     """

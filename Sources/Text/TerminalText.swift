@@ -46,8 +46,8 @@ package struct TerminalText {
 }
 
 extension String {
-  /// The lines of this text with at most 80 columns. The rest of a longer line is indented by four, beyond its own indent.
-  /// A line that fits stays as it is.
+  /// The lines of this text with at most 80 columns. The rest of a longer line is indented by four, beyond its own
+  /// indent. A line that fits stays as it is.
   package func wrappedForTerminal() -> String {
     var output = TerminalText()
     for line in split(separator: "\n", omittingEmptySubsequences: false) {
@@ -59,8 +59,8 @@ extension String {
 }
 
 extension Unicode.Scalar {
-  /// Whether the character moves the cursor, changes the writing direction, breaks a line, or shows nothing: the categories
-  /// Cc, Cf, Zl and Zp.
+  /// Whether the character moves the cursor, changes the writing direction, breaks a line, or shows nothing: the
+  /// categories Cc, Cf, Zl and Zp.
   package var isInvisible: Bool {
     guard value >= 0x80 else { return value < 0x20 || value == 0x7F }
     return switch properties.generalCategory {
@@ -90,10 +90,11 @@ extension String {
     return String(UnicodeScalarView(unicodeScalars.map { $0.isInvisible ? "?" : $0 }))
   }
 
-  /// The text for contents and quoted attributes of HTML and SVG, with `?` for characters that show nothing or change the writing
-  /// direction. A line feed stays.
+  /// The text for contents and quoted attributes of HTML and SVG, with `?` for characters that show nothing or change
+  /// the writing direction. A line feed stays.
   ///
-  /// It goes scalar by scalar: a quote with a combining character behind it is one `Character`, and must be escaped too.
+  /// It goes scalar by scalar: a quote with a combining character behind it is one `Character`, and must be escaped
+  /// too.
   package var escapedForHTML: String {
     var escaped = ""
     escaped.reserveCapacity(utf8.count)

@@ -14,8 +14,9 @@ import Postgres
 /// | 4 | the begin of an adoption | the transaction |
 /// | 5 | the children's devices of a purchase or a trial | the transaction |
 ///
-/// A fixed order prevents deadlocks: purchases before customers, and these before children's devices. "migrate", "forget", KPIs and adoptions are locked alone. A
-/// transaction takes all keys of one kind in one statement, in ascending order.
+/// A fixed order prevents deadlocks: purchases before customers, and these before children's devices. "migrate",
+/// "forget", KPIs and adoptions are locked alone. A transaction takes all keys of one kind in one statement, in
+/// ascending order.
 package enum AdvisoryLock {
   /// The kind of thing that is locked.
   package enum Kind: UInt8, CaseIterable {
@@ -59,8 +60,8 @@ package enum AdvisoryLock {
 
   private static func milliseconds(_ duration: Duration) -> String { "\(Int(duration / .milliseconds(1)))ms" }
 
-  /// The same with ``LookupPlans/useIndexScans`` and a `lock_timeout` for the rest of the transaction, as one statement: a
-  /// small transaction costs more for its statements than for its rows.
+  /// The same with ``LookupPlans/useIndexScans`` and a `lock_timeout` for the rest of the transaction, as one
+  /// statement: a small transaction costs more for its statements than for its rows.
   package static func acquireForLookups(_ kind: Kind, _ names: Set<String>, lockTimeout: Duration) -> Query {
     """
     SELECT set_config('lock_timeout', \(milliseconds(lockTimeout)), true)
@@ -82,8 +83,8 @@ package enum AdvisoryLock {
   private static let bitsOfName: Int64 = 56
   private static let maskOfName: Int64 = 1 << bitsOfName - 1
 
-  /// The kind, and below it the 64-bit FNV-1a hash of the name, folded to 56 bits. Two names that share a key wait for each
-  /// other, which does no other harm.
+  /// The kind, and below it the 64-bit FNV-1a hash of the name, folded to 56 bits. Two names that share a key wait for
+  /// each other, which does no other harm.
   static func key(_ kind: Kind, _ name: String) -> Int64 {
     var hash: UInt64 = 0xcbf2_9ce4_8422_2325
     for byte in name.utf8 { hash = (hash ^ UInt64(byte)) &* 0x100_0000_01b3 }
@@ -95,15 +96,15 @@ package enum AdvisoryLock {
 /// Planner settings for statements that find rows by their keys.
 ///
 /// Such a statement has one good plan, an index scan, for tables and key lists of any size. By default PostgreSQL plans
-/// each call again, which takes longer than to run the plan; or it keeps a sequential scan that it chose while the table
-/// was empty, until the next ANALYZE.
+/// each call again, which takes longer than to run the plan; or it keeps a sequential scan that it chose while the
+/// table was empty, until the next ANALYZE.
 package enum LookupPlans {
   /// Until the end of the transaction, plans are generic and use index scans. Disabled sequential scans inflate cost
   /// estimates, so JIT is disabled too: it would trigger on them.
   ///
-  /// Bitmap scans pay off for thousands of rows. Here the planner would choose them for an estimate of ten, which costs a
-  /// tenth of the database's time for a lone transaction. Only a bitmap scan can combine two indexes, so no statement here
-  /// may have an OR over two indexed columns.
+  /// Bitmap scans pay off for thousands of rows. Here the planner would choose them for an estimate of ten, which costs
+  /// a tenth of the database's time for a lone transaction. Only a bitmap scan can combine two indexes, so no statement
+  /// here may have an OR over two indexed columns.
   package static let useIndexScans: Query = "SELECT \(unescaped: settings)"
 
   /// The same, as an expression.
@@ -115,8 +116,8 @@ package enum LookupPlans {
 
 /// The `lock_timeout` of transactions that take advisory locks.
 ///
-/// Entries that share a transaction share its waits. So a batch gives up early, and its entries are then tried alone, first
-/// with a very short timeout. Entries that meet a lock are set aside, so that they do not delay the others.
+/// Entries that share a transaction share its waits. So a batch gives up early, and its entries are then tried alone,
+/// first with a very short timeout. Entries that meet a lock are set aside, so that they do not delay the others.
 package enum LockTimeout {
   /// For a batch.
   package static let shared = Duration.milliseconds(100)

@@ -23,8 +23,8 @@ package struct ServiceClock: Sendable {
 
   /// The most by which the clocks of two servers may differ, in seconds.
   ///
-  /// A time that lies farther in the future was written by a wrong clock and is ignored. Otherwise no work would be done
-  /// until that time.
+  /// A time that lies farther in the future was written by a wrong clock and is ignored. Otherwise no work would be
+  /// done until that time.
   package static let serverTolerance: TimeInterval = 300
 
   /// The system's clock.
@@ -33,8 +33,8 @@ package struct ServiceClock: Sendable {
 
 /// Corrects the server's clock by the database's, if they differ by more than the tolerance.
 ///
-/// All servers and the support views share the database's clock. Without a correction, a server whose clock is ahead ends
-/// access early in rows and responses, and other servers restore it, again and again.
+/// All servers and the support views share the database's clock. Without a correction, a server whose clock is ahead
+/// ends access early in rows and responses, and other servers restore it, again and again.
 package final class ClockCorrection: Sendable {
   /// The most by which two clocks may differ, in seconds.
   package static let tolerance: TimeInterval = 2

@@ -80,8 +80,8 @@ package struct WorkContext: Sendable {
 
 /// Claims the due rows of a table in batches and has each worked on, side by side.
 ///
-/// No transaction is open during an attempt. One that fails does not stop the others. When the server stops, the rows whose
-/// attempt was cut off are given back.
+/// No transaction is open during an attempt. One that fails does not stop the others. When the server stops, the rows
+/// whose attempt was cut off are given back.
 package struct WorkQueue<Item: Sendable>: Sendable {
   package let context: WorkContext
   package let table: WorkTable

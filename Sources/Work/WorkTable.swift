@@ -18,8 +18,8 @@ import Postgres
 /// | the lease ends, after a crash | under way | waiting, due | none |
 /// | queue again | any | waiting, due | ``requeue(_:at:setting:)``, or the kind's own `INSERT … ON CONFLICT` |
 ///
-/// A table has its own columns, unique keys and rights, which the schema checks; this type names those that all have. A row
-/// that is queued again while it is under way stays due after the attempt.
+/// A table has its own columns, unique keys and rights, which the schema checks; this type names those that all have. A
+/// row that is queued again while it is under way stays due after the attempt.
 package struct WorkTable: Sendable {
   /// Where a table keeps the lease of a row.
   package enum Lease: Sendable {
@@ -60,8 +60,8 @@ package struct WorkTable: Sendable {
 
   // MARK: Claim
 
-  /// The rows that are due, locked until the transaction ends; rows that another transaction has locked are left out. The
-  /// earliest come first.
+  /// The rows that are due, locked until the transaction ends; rows that another transaction has locked are left out.
+  /// The earliest come first.
   ///
   /// - Parameters:
   ///   - condition: which of the rows.
@@ -89,9 +89,9 @@ package struct WorkTable: Sendable {
 
   /// Leases the rows that are due, in one statement: no other server claims them before the lease ends.
   ///
-  /// It reads little more than the rows that it takes, however many are due at one instant. So there is no further order,
-  /// which would sort all of them; and the rows are updated by an array of keys, because the planner knows no number of
-  /// rows for a limit that is a parameter, and would prefer to join the whole table.
+  /// It reads little more than the rows that it takes, however many are due at one instant. So there is no further
+  /// order, which would sort all of them; and the rows are updated by an array of keys, because the planner knows no
+  /// number of rows for a limit that is a parameter, and would prefer to join the whole table.
   ///
   /// - Parameters:
   ///   - keeping: columns of the rows before the claim, for `columns`, which reads them from `work` by `work_key`.

@@ -325,7 +325,7 @@ import Testing
       await pool.close()
       let both = try await run(
         ["requeue", "1", "--bundle", "com.screentimerewards", "--reason", "x"], database)
-      #expect(both.complaint.contains("Give the id of a delivery, or --bundle."))
+      #expect(both.complaint.contains("Give rows of support_work, or --bundle."))
       let unknown = try await run(["requeue", "999999", "--reason", "x"], database)
       #expect(unknown.status == 1)
       #expect(unknown.complaint.contains("The outbox has no row 999999"))

@@ -4,8 +4,8 @@ import Sockets
 
 @testable import HTTP
 
-/// A connection without a socket: passes events to a ``ConnectionState`` and records its steps. It responds to each request
-/// at once, or when the test calls ``answer()``.
+/// A connection without a socket: passes events to a ``ConnectionState`` and records its steps. It responds to each
+/// request at once, or when the test calls ``answer()``.
 struct Conversation {
   enum Event: Equatable {
     case continued

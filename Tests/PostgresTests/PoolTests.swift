@@ -41,8 +41,8 @@ struct PoolTests {
         return try await group.reduce(0) { $0 + abs($1) }
       }
       #expect(sum == 0)
-      // The server's own workers, such as autovacuum, are sessions too but not client backends. The session of a connection
-      // attempt that timed out ends a moment later.
+      // The server's own workers, such as autovacuum, are sessions too but not client backends. The session of a
+      // connection attempt that timed out ends a moment later.
       let isWithinLimit = try await pool.wait(
         until: """
           select count(*) between 1 and 4 from pg_stat_activity

@@ -20,8 +20,8 @@ public struct TestDatabase: Sendable {
   /// The URI of the same database for another role, without a password.
   public func uri(role: String) -> String { uri.replacingUser(with: role) }
 
-  /// A configuration for the database, changed by `configure`. Its timeout is long: on a busy machine a test may stand still
-  /// for ten seconds in the middle of a transaction.
+  /// A configuration for the database, changed by `configure`. Its timeout is long: on a busy machine a test may stand
+  /// still for ten seconds in the middle of a transaction.
   public func configuration(
     _ configure: (inout PostgresConfiguration) -> Void = { _ in }
   ) throws -> PostgresConfiguration {

@@ -118,8 +118,8 @@ enum Endpoint: Hashable, Sendable, CaseIterable {
   /// Whether a request changes the state of purchases at the store.
   var changesPurchases: Bool { method != .get && self != .notificationHistory }
 
-  /// Whether a request may be sent again after a server error, which does not tell whether the request was carried out. Apple
-  /// takes a repeated extension of one subscription as another one.
+  /// Whether a request may be sent again after a server error, which does not tell whether the request was carried out.
+  /// Apple takes a repeated extension of one subscription as another one.
   var isRepeatable: Bool { self != .extendRenewalDate }
 
   /// Whether the body of a success is a JSON object.

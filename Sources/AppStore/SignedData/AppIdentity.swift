@@ -7,8 +7,8 @@ public struct AppIdentity: Hashable, Sendable {
   public let bundleID: String
   /// Apple's number of the app. Without it, only the bundle id is compared.
   public let appAppleID: Int64?
-  /// The environments that the app accepts. `SignedDataVerifier` sees to it that data of Xcode is signed by a configured certificate of Xcode, and
-  /// no other data is; LocalTesting is never accepted.
+  /// The environments that the app accepts. `SignedDataVerifier` sees to it that data of Xcode is signed by a
+  /// configured certificate of Xcode, and no other data is; LocalTesting is never accepted.
   public let environments: Set<Environment>
 
   /// Makes an app identity.

@@ -6,8 +6,8 @@ import Foundation
 /// relations, issued by a trusted root, all valid at the payload's signed date. Revocation is not checked.
 /// `AppIdentity` checks whether the payload is for one of our apps.
 ///
-/// All calls are synchronous and thread-safe. Each JWS and each notification costs about one P-256 verification; the first one
-/// under a header that is not cached costs about 1.2 ms more.
+/// All calls are synchronous and thread-safe. Each JWS and each notification costs about one P-256 verification; the
+/// first one under a header that is not cached costs about 1.2 ms more.
 public final class SignedDataVerifier: Sendable {
   private let validation: ChainValidation
   private let xcode: XcodeCertificates
@@ -67,9 +67,9 @@ public final class SignedDataVerifier: Sendable {
 
   /// Verifies and decodes one JWS.
   ///
-  /// - Parameter envelope: the chain of the verified notification that contains the JWS; nil for a JWS that stands alone. The
-  ///   notification's signature covers every byte of the JWS, so under the same header the JWS's own signature proves nothing
-  ///   more, and is not checked.
+  /// - Parameter envelope: the chain of the verified notification that contains the JWS; nil for a JWS that stands
+  ///   alone. The notification's signature covers every byte of the JWS, so under the same header the JWS's own
+  ///   signature proves nothing more, and is not checked.
   func verify<Payload: SignedPayload>(
     _ jws: String, as subject: VerificationFailure.Subject, inside envelope: VerifiedChain?
   ) throws(VerificationFailure) -> Signed<Payload> {

@@ -23,8 +23,8 @@ extension SignedDataVerifier {
   /// Verifies a signed notification and its inner payloads.
   ///
   /// - Parameter signedPayload: the value of `signedPayload` in the body that the App Store posts.
-  /// - Throws: a failure without `isAuthentic` if the envelope does not verify; one with `isAuthentic` if an inner payload
-  ///   does not verify or does not match the envelope.
+  /// - Throws: a failure without `isAuthentic` if the envelope does not verify; one with `isAuthentic` if an inner
+  ///   payload does not verify or does not match the envelope.
   public func notification(_ signedPayload: String) throws(VerificationFailure) -> VerifiedNotification {
     let envelope: Signed<NotificationPayload> = try verify(signedPayload, as: .notification, inside: nil)
     do throws(VerificationFailure) {

@@ -4,8 +4,9 @@ import X509
 
 /// The certificates of StoreKit testing in Xcode that a development server accepts.
 ///
-/// Xcode signs with one certificate that its developer has the key of, so these payloads prove nothing about Apple. A payload that is
-/// signed by one of them counts only if it says the environment `Xcode`, and no other payload may say it.
+/// Xcode signs with one certificate that its developer has the key of, so these payloads prove nothing about Apple. A
+/// payload that is signed by one of them counts only if it says the environment `Xcode`, and no other payload may say
+/// it.
 public struct XcodeCertificates: Sendable {
   private let certificates: [(der: [UInt8], certificate: PathCertificate, key: P256.Signing.PublicKey)]
 
@@ -21,7 +22,8 @@ public struct XcodeCertificates: Sendable {
     self.certificates = certificates
   }
 
-  /// Reads files of certificates, each either one certificate as DER (Xcode's Editor > Save Public Certificate) or any number as PEM.
+  /// Reads files of certificates, each either one certificate as DER (Xcode's Editor > Save Public Certificate) or any
+  /// number as PEM.
   public init(files: [[UInt8]]) throws(TrustedRoots.ReadingFailure) {
     var read: [(der: [UInt8], certificate: PathCertificate, key: P256.Signing.PublicKey)] = []
     for file in files {
@@ -50,9 +52,10 @@ public struct XcodeCertificates: Sendable {
 
 /// The ids under which data of Xcode is kept.
 ///
-/// Xcode numbers transactions from 0, and again from 0 in each run. So each id is replaced by 20 digits that begin with 99, which no id of
-/// Apple's has (they fit into 64 bits). They are computed from the app, the time of the first purchase and Xcode's own id: the same
-/// purchase has the same id in all its payloads, and a purchase of another run has another one.
+/// Xcode numbers transactions from 0, and again from 0 in each run. So each id is replaced by 20 digits that begin with
+/// 99, which no id of Apple's has (they fit into 64 bits). They are computed from the app, the time of the first
+/// purchase and Xcode's own id: the same purchase has the same id in all its payloads, and a purchase of another run
+/// has another one.
 enum XcodeID {
   static func of(_ parts: String...) -> String {
     let hash = SHA256.hash(data: Array(parts.joined(separator: "\n").utf8))
@@ -97,8 +100,8 @@ extension AppTransaction {
 extension SignedDataVerifier {
   /// Verifies the renewal info that a client sends with a transaction.
   ///
-  /// A renewal info of Xcode names its subscription by Xcode's own number, which only its transaction completes to the id under which
-  /// the subscription is kept.
+  /// A renewal info of Xcode names its subscription by Xcode's own number, which only its transaction completes to the
+  /// id under which the subscription is kept.
   public func renewalInfo(
     _ jws: String, of transaction: Signed<TransactionInfo>
   ) throws(VerificationFailure) -> Signed<RenewalInfo> {
@@ -117,7 +120,8 @@ extension SignedDataVerifier {
 
 /// Payloads of Xcode have fractions of milliseconds, which Apple's have not.
 enum XcodePayload {
-  /// The payload with whole milliseconds in each member whose name ends in `Date`; the same bytes if it is not a JSON object.
+  /// The payload with whole milliseconds in each member whose name ends in `Date`; the same bytes if it is not a JSON
+  /// object.
   static func wholeMilliseconds(_ json: [UInt8]) -> [UInt8] {
     guard var members = (try? JSONSerialization.jsonObject(with: Data(json))) as? [String: Any] else {
       return json

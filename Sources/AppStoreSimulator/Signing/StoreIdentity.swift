@@ -66,8 +66,8 @@ public struct StoreIdentity: Sendable {
       xcode: try files.xcodeSigner())
   }
 
-  /// Writes the identity into `folder`: certificates in PEM (the root as `root.der` too), keys in PEM and
-  /// readable by their owner only, `AuthKey_<key id>.p8`, `xcode.cer`, and `receiptd.env` with receiptd's settings for this store.
+  /// Writes the identity into `folder`: certificates in PEM (the root as `root.der` too), keys in PEM and readable by
+  /// their owner only, `AuthKey_<key id>.p8`, `xcode.cer`, and `receiptd.env` with receiptd's settings for this store.
   public func save(to folder: URL) throws {
     let files = IdentityFiles(folder: folder)
     try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)

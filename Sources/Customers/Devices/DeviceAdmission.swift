@@ -24,8 +24,8 @@ extension SignedDataVerifier {
 
 /// The secret by which a request was admitted to act for a device.
 ///
-/// Another request can store or replace the secret before the first one takes the customer's lock. So the transaction that
-/// changes something of the device compares the stored secret again, under the lock.
+/// Another request can store or replace the secret before the first one takes the customer's lock. So the transaction
+/// that changes something of the device compares the stored secret again, under the lock.
 package struct DeviceAdmission: Sendable, Hashable {
   package let device: String
   package let bundleID: String
@@ -34,8 +34,8 @@ package struct DeviceAdmission: Sendable, Hashable {
   /// Whether the stored secret was not read, but taken to be the request's: the transaction reads and compares it.
   package var isAssumed = false
 
-  /// Assumes that the request's secret, or lack of one, is as stored, which saves a query. The transaction reads the stored one
-  /// and compares it.
+  /// Assumes that the request's secret, or lack of one, is as stored, which saves a query. The transaction reads the
+  /// stored one and compares it.
   package static func assumed(_ device: String, in app: App, secret: DeviceSecret?) -> DeviceAdmission {
     DeviceAdmission(device: device, bundleID: app.bundleID, storedHash: secret?.hash, isAssumed: true)
   }

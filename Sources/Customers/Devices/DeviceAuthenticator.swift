@@ -14,8 +14,8 @@ import Work
 ///
 /// - A device without a stored secret needs none: older builds of the apps send none.
 /// - A device with a stored secret needs that secret. Exception: while the device has no record (trial, purchase, grant
-///   or paired device, or a purchase that another device took within 30 days), a request with a proof and no secret deletes
-///   the stored secret.
+///   or paired device, or a purchase that another device took within 30 days), a request with a proof and no secret
+///   deletes the stored secret.
 /// - The first secret is stored at once while the device has no record. Otherwise the request must also have a proof of
 ///   the Apple Account of the whole record. An attacker can bind a purchase of another account to a device that has no
 ///   secret yet, and must not take over the device with it.
@@ -54,8 +54,8 @@ package struct DeviceAuthenticator: Sendable {
   }
 
   /// Stores or replaces the secret by the rules above.
-  /// - Parameter isOfJoin: whether the request joins a parent. Then a first secret is stored by the join itself, and only the device's own
-  ///   account replaces a secret: any client can make codes.
+  /// - Parameter isOfJoin: whether the request joins a parent. Then a first secret is stored by the join itself, and
+  ///   only the device's own account replaces a secret: any client can make codes.
   /// - Returns: `nil` if the request may not act for the device.
   package func admission(
     of device: String, in app: App, secret: DeviceSecret?, proof: AccountProof?, isOfJoin: Bool = false
@@ -83,8 +83,8 @@ package struct DeviceAuthenticator: Sendable {
     }
   }
 
-  /// Runs a transaction that changes something of the device: under its lock, and with the secret by which the request was
-  /// admitted.
+  /// Runs a transaction that changes something of the device: under its lock, and with the secret by which the request
+  /// was admitted.
   /// - Parameters:
   ///   - rule: what becomes of the first secret of a device.
   ///   - names: further names to lock, such as the Apple Account.
@@ -133,8 +133,8 @@ package struct DeviceAuthenticator: Sendable {
     case optional
     /// It is stored where the app's day has room. Otherwise the request is refused.
     case needed
-    /// The change's own transaction stores it, or the request is refused. The app's day is not charged, because the change uses up
-    /// something of which a customer has only a few, such as a pairing code.
+    /// The change's own transaction stores it, or the request is refused. The app's day is not charged, because the
+    /// change uses up something of which a customer has only a few, such as a pairing code.
     case paid
   }
 
@@ -148,8 +148,8 @@ package struct DeviceAuthenticator: Sendable {
     case refused
   }
 
-  /// Deletes the secret of a device without a record, for a request that has a proof and no secret. Otherwise an attacker
-  /// could lock out an older build of the app by storing a secret before its first purchase.
+  /// Deletes the secret of a device without a record, for a request that has a proof and no secret. Otherwise an
+  /// attacker could lock out an older build of the app by storing a secret before its first purchase.
   /// - Returns: whether the request may act for the device.
   private func forgetUnproven(_ device: String, in app: App, _ proof: AccountProof) async throws -> Bool {
     let instant = clock.now()
@@ -232,7 +232,8 @@ package struct DeviceAuthenticator: Sendable {
 
   /// Writes to `support_actions` what the rules did with a secret.
   ///
-  /// Clients can invent devices, so the rows about devices without a trial, purchase or grant are charged to the app's day before.
+  /// Clients can invent devices, so the rows about devices without a trial, purchase or grant are charged to the app's
+  /// day before.
   private func note(
     _ action: String, of device: String, in app: App, at instant: Date, _ connection: PostgresConnection
   ) async throws {

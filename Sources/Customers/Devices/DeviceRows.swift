@@ -45,9 +45,10 @@ package enum DeviceRows {
     """
   }
 
-  /// Gives the children of a device that lost its place in a purchase or a trial to the device that has the place now. A device that
-  /// has access by another record keeps them.
-  /// - Parameter purchase: the `originalTransactionId`, with which ``giveBack(to:by:in:)`` finds them; `nil` for a trial.
+  /// Gives the children of a device that lost its place in a purchase or a trial to the device that has the place now.
+  /// A device that has access by another record keeps them.
+  /// - Parameter purchase: the `originalTransactionId`, with which ``giveBack(to:by:in:)`` finds them; `nil` for a
+  ///   trial.
   package static func move(
     from former: String, to device: String, by purchase: String?, in app: App, at instant: Date
   ) -> Query {
@@ -61,8 +62,8 @@ package enum DeviceRows {
     """
   }
 
-  /// Gives a device to which support transferred a purchase the children that it had before they moved with the purchase, whichever
-  /// device has them now.
+  /// Gives a device to which support transferred a purchase the children that it had before they moved with the
+  /// purchase, whichever device has them now.
   package static func giveBack(to device: String, by purchase: String, in app: App) -> Query {
     """
     UPDATE devices AS pairing SET device_id = \(device)
@@ -105,8 +106,8 @@ package enum DeviceRows {
 }
 
 extension PostgresConnection {
-  /// Ends the pairings that a device confirmed with its former secret, and tells the parents: the sender of that secret may not have
-  /// been the customer.
+  /// Ends the pairings that a device confirmed with its former secret, and tells the parents: the sender of that secret
+  /// may not have been the customer.
   /// - Returns: whether it had any.
   @discardableResult
   package nonisolated(nonsending) func endConfirmedPairings(
@@ -129,14 +130,14 @@ extension PostgresConnection {
   }
 }
 
-/// The pairings of a plan, or of a parent's device without one, on a day (UTC), in `customer_event_bytes`: pairing and unpairing adds
-/// few rows of events, and one plan gives few devices a token.
+/// The pairings of a plan, or of a parent's device without one, on a day (UTC), in `customer_event_bytes`: pairing and
+/// unpairing adds few rows of events, and one plan gives few devices a token.
 enum PairingDayRows {
   /// The pairings of a day beyond the number of children that may be active.
   static let spare = 20
 
-  /// Charges one pairing to the day of a plan or device, unless the day has its number. Pairings of other devices of the plan wait
-  /// for the row.
+  /// Charges one pairing to the day of a plan or device, unless the day has its number. Pairings of other devices of
+  /// the plan wait for the row.
   /// - Parameter parent: ``Household/budget``.
   static func charge(_ parent: String, in bundleID: String, upTo most: Int, at instant: Date) -> Query {
     """
@@ -148,11 +149,11 @@ enum PairingDayRows {
   }
 }
 
-/// Statements on the secrets, consents and pairings of devices with nothing on record, which any client can add under invented
-/// ids.
+/// Statements on the secrets, consents and pairings of devices with nothing on record, which any client can add under
+/// invented ids.
 package enum UnusedDeviceRows {
-  /// How long a secret, a consent and a pairing of such a device are kept, and how long a purchase is on record that another
-  /// device took. After that the device's next request stores its secret again.
+  /// How long a secret, a consent and a pairing of such a device are kept, and how long a purchase is on record that
+  /// another device took. After that the device's next request stores its secret again.
   package static let lifetime: TimeInterval = 30 * 86_400
 
   /// A row that is old enough to be deleted if its device is unused.
@@ -208,8 +209,8 @@ package enum UnusedDeviceRows {
     """
   }
 
-  /// Deletes these secrets where the device still has nothing on record. A consent ends with the secret that it came with. The
-  /// transaction holds the devices' locks.
+  /// Deletes these secrets where the device still has nothing on record. A consent ends with the secret that it came
+  /// with. The transaction holds the devices' locks.
   package static func deleteSecrets(_ secrets: [OldSecret], before oldest: Date, at instant: Date) -> Query {
     """
     WITH gone AS (
@@ -226,8 +227,8 @@ package enum UnusedDeviceRows {
     """
   }
 
-  /// Deletes old consents of devices that have no secret and nothing on record. A consent of a customer whom a person or a rule
-  /// has dealt with stays, because an answer to the App Store may have needed it.
+  /// Deletes old consents of devices that have no secret and nothing on record. A consent of a customer whom a person
+  /// or a rule has dealt with stays, because an answer to the App Store may have needed it.
   /// - Parameter bundleIDs: the apps whose customers are devices.
   package static func deleteConsents(in bundleIDs: [String], before oldest: Date, limit: Int) -> Query {
     """
@@ -247,8 +248,8 @@ package enum UnusedDeviceRows {
 
   /// A page of the pairings that are old enough, of apps without free access since `oldest`.
   ///
-  /// The parent's record alone decides about a pairing. Clients choose the ids of paired devices freely, also those of devices
-  /// with a purchase.
+  /// The parent's record alone decides about a pairing. Clients choose the ids of paired devices freely, also those of
+  /// devices with a purchase.
   /// - Parameters:
   ///   - bundleIDs: the apps that allow no pairing to a device with nothing on record.
   ///   - last: the last pairing of the page before; `nil` for the first page.
@@ -292,7 +293,8 @@ package enum UnusedDeviceRows {
     """
   }
 
-  /// Whether a device of the app of the row `own` has no trial, purchase, grant or pairing, and lost no purchase lately.
+  /// Whether a device of the app of the row `own` has no trial, purchase, grant or pairing, and lost no purchase
+  /// lately.
   private static func isUnused(_ device: Query, since oldest: Date) -> Query {
     """
     (\(hasNoRecord(device, since: oldest))

@@ -34,8 +34,8 @@ package enum DeviceSecretRows {
   /// - Returns: the stored hash; `nil` for a device without a secret.
   static func decode(_ rows: Rows) throws -> [UInt8]? { try rows.first?.decode("secret_hash") }
 
-  /// The most secrets and pairings of devices with nothing on record that an app keeps on one day (UTC). A quarter of them is
-  /// for requests with a proof.
+  /// The most secrets and pairings of devices with nothing on record that an app keeps on one day (UTC). A quarter of
+  /// them is for requests with a proof.
   static func newPerDay(isProven: Bool) -> Int { isProven ? 20_000 : 15_000 }
 
   /// The part of ``newPerDay(isProven:)`` up to which the records of such devices in `support_actions` are kept.
@@ -44,9 +44,9 @@ package enum DeviceSecretRows {
   /// The replacements of a device's secret that are recorded within 24 hours. All of them take effect.
   static let notedReplacements = 10
 
-  /// Fails with 22012 (division by zero) if the secret of one of these devices is not the one of the admission, so that the
-  /// transaction cannot commit, and no response needs to be read before COMMIT is sent. For a transaction that holds the
-  /// devices' locks.
+  /// Fails with 22012 (division by zero) if the secret of one of these devices is not the one of the admission, so that
+  /// the transaction cannot commit, and no response needs to be read before COMMIT is sent. For a transaction that
+  /// holds the devices' locks.
   package static func require(_ admissions: [DeviceAdmission]) -> Query {
     """
     SELECT 1 / (NOT EXISTS (
@@ -68,8 +68,8 @@ package enum DeviceSecretRows {
     """
   }
 
-  /// Charges one row to the app's day, unless the day has its number. It locks the day until the commit, so the number holds for
-  /// all servers; see ``DayCharges``.
+  /// Charges one row to the app's day, unless the day has its number. It locks the day until the commit, so the number
+  /// holds for all servers; see ``DayCharges``.
   static func charge(_ bundleID: String, upTo most: Int, at instant: Date) -> Query {
     """
     INSERT INTO event_bytes_daily AS known (bundle_id, day, bytes, device_secrets)
@@ -79,13 +79,13 @@ package enum DeviceSecretRows {
     """
   }
 
-  /// The pairings of one child's device on one day (UTC) beyond which only devices with a trial, purchase or grant pair it: any
-  /// client can give another customer's id as its child's.
+  /// The pairings of one child's device on one day (UTC) beyond which only devices with a trial, purchase or grant pair
+  /// it: any client can give another customer's id as its child's.
   static let pairingsOfChild = 20
 
-  /// Whether a new pairing of a device is charged to the app's day (`is_charged`): the device has no trial, purchase or grant.
-  /// Pairings are no record here, because an invented device can have them during free access. And whether a charged pairing is
-  /// allowed (`is_allowed`), by those of its child's device.
+  /// Whether a new pairing of a device is charged to the app's day (`is_charged`): the device has no trial, purchase or
+  /// grant. Pairings are no record here, because an invented device can have them during free access. And whether a
+  /// charged pairing is allowed (`is_allowed`), by those of its child's device.
   static func chargesPairing(of device: String, with child: String, in app: App, at instant: Date) -> Query {
     """
     SELECT NOT \(hasRecord(device, in: app)) AS is_charged, (
@@ -112,8 +112,8 @@ package enum DeviceSecretRows {
 
   /// Replaces a secret, and returns how many times that was done within 24 hours.
   ///
-  /// The sender of the former secret may not have been the customer, so a consent and the open pairing codes that came with it
-  /// end.
+  /// The sender of the former secret may not have been the customer, so a consent and the open pairing codes that came
+  /// with it end.
   /// - Parameters:
   ///   - renews: whether the secret's time begins anew; not for a device with nothing on record, which a client may have invented.
   ///   - keepsAccount: whether the account with which it joined a parent sends the new secret.
@@ -163,11 +163,11 @@ package enum DeviceSecretRows {
 
   /// Compares a device's record with a proof. The only row is a ``DeviceRecord``.
   ///
-  /// The device's trial and each of its purchases are evidence of its Apple Account, with two exceptions. A purchase that
-  /// support took from another customer is no evidence, because that customer still has its signed transaction. A
-  /// purchase that is not counted, such as one of the sandbox, is not on record at all. Where a device has neither a trial nor
-  /// a purchase, those that another device took from it lately are on record in their place, and the account with which it joined a
-  /// parent.
+  /// The device's trial and each of its purchases are evidence of its Apple Account, with two exceptions. A purchase
+  /// that support took from another customer is no evidence, because that customer still has its signed transaction. A
+  /// purchase that is not counted, such as one of the sandbox, is not on record at all. Where a device has neither a
+  /// trial nor a purchase, those that another device took from it lately are on record in their place, and the account
+  /// with which it joined a parent.
   static func record(of device: String, in app: App, proof: AccountProof?, at instant: Date) -> Query {
     """
     WITH had AS (
@@ -231,11 +231,11 @@ package enum DeviceSecretRows {
 /// A device's trial and purchases in the database, compared with a proof; a row of
 /// ``DeviceSecretRows/record(of:in:proof:at:)``.
 struct DeviceRecord: Sendable {
-  /// Whether the device has no trial, purchase, grant or paired device, lost no purchase to another device lately, and joined no parent
-  /// with an Apple Account.
+  /// Whether the device has no trial, purchase, grant or paired device, lost no purchase to another device lately, and
+  /// joined no parent with an Apple Account.
   let isEmpty: Bool
-  /// Whether the device has no trial, purchase or grant. A client may have invented it, also one that lost a purchase or has
-  /// paired devices, so what its requests add to the record is charged to the app's day.
+  /// Whether the device has no trial, purchase or grant. A client may have invented it, also one that lost a purchase
+  /// or has paired devices, so what its requests add to the record is charged to the app's day.
   let isCharged: Bool
   /// Whether the proof's account is the one with which the device joined a parent.
   let isAccountOfJoin: Bool

@@ -5,8 +5,9 @@ import Subscriptions
 
 /// A parent's devices and their children's.
 ///
-/// A parent may have several devices: those that proved the purchase or trial that gives this one its access, such as an old phone and
-/// the new one. All of them are parents of the same children, and the plan opens its places once for all of them.
+/// A parent may have several devices: those that proved the purchase or trial that gives this one its access, such as
+/// an old phone and the new one. All of them are parents of the same children, and the plan opens its places once for
+/// all of them.
 package struct Household: Sendable {
   /// The parent's devices: the one that was asked for, and those that proved the same plan.
   package let parents: [String]
@@ -16,16 +17,16 @@ package struct Household: Sendable {
   let count: Int
   /// The purchase or trial whose devices are the parents; `nil` where the device has none that gives access.
   let plan: String?
-  /// The key of the daily limit of pairings: `plan/…` for all devices that proved the plan, `named/…` for all that only named its
-  /// transaction, `device/…` without a plan.
+  /// The key of the daily limit of pairings: `plan/…` for all devices that proved the plan, `named/…` for all that only
+  /// named its transaction, `device/…` without a plan.
   let budget: String
   /// What the device has by its own records.
   package let entitlements: Entitlements
   /// Apple's environment of the device's purchases and trials.
   package let environment: StoreEnvironment
 
-  /// The feature that holds the number of children's devices that are active at a time. `null` in the configuration means no limit;
-  /// without the feature it is 0.
+  /// The feature that holds the number of children's devices that are active at a time. `null` in the configuration
+  /// means no limit; without the feature it is 0.
   package static let limitFeature = "childDevices"
 
   /// How many children's devices are active; `nil` for no limit.
@@ -63,7 +64,8 @@ extension Household {
       }
     }
     count(rows.filter { proven.contains($0.device) })
-    // A device that only named the transaction's id sees no children of others, and its own come after theirs: any client can name one.
+    // A device that only named the transaction's id sees no children of others, and its own come after theirs: any
+    // client can name one.
     if !isProven {
       count(rows.filter { row in row.device == device || members.contains { $0.device == row.device } })
     }
@@ -193,7 +195,8 @@ extension DeviceAccess {
       guard let household = households[pairing.parent], let state = household.state(of: device) else {
         continue
       }
-      // Any client can name any device as its child's: a trial takes nothing from a device that has full access by a purchase or a grant.
+      // Any client can name any device as its child's: a trial takes nothing from a device that has full access by a
+      // purchase or a grant.
       guard pairing.isConfirmed || !isPaid || household.entitlements.isPaidOrGranted else { continue }
       // Nor does it shorten the time for which such a device keeps its access without network.
       if !pairing.isConfirmed, isPaid, household.entitlements.endsOfflineBefore(entitlements) { continue }
@@ -269,8 +272,8 @@ private struct PlanRow: Sendable {
 
 /// Statements on the table `devices` that find households.
 package enum HouseholdRows {
-  /// The most parents of a child's device that are looked at: any client can name any device as its child's. Those that the child
-  /// confirmed come first, then those with access by a record.
+  /// The most parents of a child's device that are looked at: any client can name any device as its child's. Those that
+  /// the child confirmed come first, then those with access by a record.
   private static let mostParents = 8
   /// The most pairings of a child's device among which these are found.
   private static let mostNamings = 200
@@ -298,9 +301,11 @@ package enum HouseholdRows {
     """
   }
 
-  /// The devices of each plan of these parents' devices, for ``PlanRow``: a row for each of their children, the first one paired first.
+  /// The devices of each plan of these parents' devices, for ``PlanRow``: a row for each of their children, the first
+  /// one paired first.
   ///
-  /// A plan is a purchase that counts, or a trial. The result also has the rows of each parent's device itself, with a NULL plan.
+  /// A plan is a purchase that counts, or a trial. The result also has the rows of each parent's device itself, with a
+  /// NULL plan.
   static func plans(of devices: [String], in app: App) -> Query {
     """
     WITH parent AS (SELECT unnest(\(devices)::text[]) AS id),

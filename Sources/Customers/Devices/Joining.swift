@@ -12,8 +12,8 @@ import Work
 
 /// `POST …/devices/{deviceID}/pairing-codes` and `…/devices/{deviceID}/parent`: a child's device joins a parent's with a code.
 ///
-/// The parent shows the code, and the child's device sends it with its own secret: both consent, so the child has no trial of its own
-/// from then on. Only the parent ends the pairing.
+/// The parent shows the code, and the child's device sends it with its own secret: both consent, so the child has no
+/// trial of its own from then on. Only the parent ends the pairing.
 struct Joining: Sendable {
   let apps: AppOfRequest
   let pool: PostgresPool

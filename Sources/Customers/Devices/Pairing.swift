@@ -13,8 +13,8 @@ import Work
 ///
 /// A tier without a limit allows ``mostPairings``, because each response lists all pairings.
 ///
-/// A lower limit deletes no device: the newest pairings beyond it are paused until the limit rises. The order of pairing
-/// and the current limit decide which ones, so a change of tier writes nothing.
+/// A lower limit deletes no device: the newest pairings beyond it are paused until the limit rises. The order of
+/// pairing and the current limit decide which ones, so a change of tier writes nothing.
 package struct Pairing: Sendable {
   let apps: AppOfRequest
   let pool: PostgresPool
@@ -83,8 +83,8 @@ package struct Pairing: Sendable {
     }
   }
 
-  /// Pairs a child's device with a parent's, or renames it. The transaction holds the parent's lock, and that of a child that
-  /// confirms.
+  /// Pairs a child's device with a parent's, or renames it. The transaction holds the parent's lock, and that of a
+  /// child that confirms.
   /// - Parameter isConfirmed: whether the child joins with a code.
   /// - Returns: whether it is new.
   /// - Throws: 400 `invalid_request`, 409 `device_limit_reached`, 429 `rate_limited`.
@@ -107,8 +107,8 @@ package struct Pairing: Sendable {
       throw ServiceError.deviceLimitReached(limit: most, moreIsSold: app.sellsMoreDevices(than: most))
     }
     if isNew, !isConfirmed {
-      // Clients can invent devices, so the pairings of those with nothing on record are charged to the app's day. A code was
-      // charged when it was made.
+      // Clients can invent devices, so the pairings of those with nothing on record are charged to the app's day. A
+      // code was charged when it was made.
       let row = try await connection.query(
         DeviceSecretRows.chargesPairing(of: device, with: child, in: app, at: instant))[0]
       if try row.decode("is_charged", as: Bool.self) {
@@ -118,7 +118,8 @@ package struct Pairing: Sendable {
         if isCharged == nil { throw DayChargeNeeded(most: DeviceSecretRows.newPerDay(isProven: false)) }
       }
     }
-    // A plan moves from device to device, so its pairings are counted together. A code that a child uses again leaves a row, too.
+    // A plan moves from device to device, so its pairings are counted together. A code that a child uses again leaves a
+    // row, too.
     if isNew || isConfirmed {
       let charged = try await connection.query(
         PairingDayRows.charge(
@@ -210,7 +211,8 @@ package struct Pairing: Sendable {
 
 extension PostgresConnection {
   /// Queues a child's state and the events of its pairings for the app's destinations.
-  /// - Parameter endsPairing: whether the child lost a pairing: a device with nothing on record keeps no row in the outbox.
+  /// - Parameter endsPairing: whether the child lost a pairing: a device with nothing on record keeps no row in the
+  ///   outbox.
   nonisolated(nonsending) func tell(
     _ child: String, _ events: [LifecycleEvent], of app: App, in catalog: AppCatalog,
     endsPairing: Bool = false,

@@ -4,8 +4,8 @@ import Postgres
 
 /// A one-time code with which a child's device joins a parent's: eight characters without look-alikes, as `7KQ4-M2XD`.
 ///
-/// With 31 characters there are 8.5 × 10¹¹ codes. Of 1,000,000 guesses a day at an app with 1,000 codes open at any time, one in
-/// 850 days finds a code.
+/// With 31 characters there are 8.5 × 10¹¹ codes. Of 1,000,000 guesses a day at an app with 1,000 codes open at any
+/// time, one in 850 days finds a code.
 package struct PairingCode: Sendable, Hashable {
   /// Without `0`, `1`, `I`, `L` and `O`.
   private static let alphabet = Array("23456789ABCDEFGHJKMNPQRSTUVWXYZ")
@@ -43,7 +43,8 @@ package struct PairingCode: Sendable, Hashable {
 
 /// Statements on the table `pairing_codes`.
 package enum PairingCodeRows {
-  /// Adds a code, and ends the oldest open ones beyond ``PairingCode/mostOpen``. The transaction holds the device's lock.
+  /// Adds a code, and ends the oldest open ones beyond ``PairingCode/mostOpen``. The transaction holds the device's
+  /// lock.
   static func insert(_ code: PairingCode, of device: String, in bundleID: String, at instant: Date) -> [Query]
   {
     [

@@ -64,8 +64,8 @@ struct PublishedKey: Encodable, Sendable {
 
 /// The signing keys of entitlement tokens: selects the key that signs at an instant, and the keys to publish.
 ///
-/// A new key is published for ``lead`` before it signs, so that cached key sets contain it by then. The previous key stays
-/// published until its last token has expired.
+/// A new key is published for ``lead`` before it signs, so that cached key sets contain it by then. The previous key
+/// stays published until its last token has expired.
 package struct EntitlementKeyRing: Sendable {
   package struct Entry: Sendable {
     package var key: EntitlementKey

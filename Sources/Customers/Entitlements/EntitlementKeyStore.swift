@@ -6,12 +6,13 @@ import Postgres
 import Text
 import Work
 
-/// Creates a new signing key for entitlement tokens. All servers publish it within about a minute; it signs an hour later.
+/// Creates a new signing key for entitlement tokens. All servers publish it within about a minute; it signs an hour
+/// later.
 package struct RotateEntitlementKeyRequest: SupportRequest {
   package static let operation = SupportOperation.rotateEntitlementKey
 
-  /// Whether the private key may be known to others: then the new key signs at once, and clients that fetch the key set again
-  /// reject all earlier tokens.
+  /// Whether the private key may be known to others: then the new key signs at once, and clients that fetch the key set
+  /// again reject all earlier tokens.
   var leaked: Bool?
 
   package init(leaked: Bool = false) {

@@ -8,8 +8,8 @@ import Synchronization
 
 /// Signs entitlement tokens with the current key and publishes the keys that verify them.
 ///
-/// Every response uses it, so it reads keys from memory and never waits. Without a key, or if signing fails, the response
-/// has no token.
+/// Every response uses it, so it reads keys from memory and never waits. Without a key, or if signing fails, the
+/// response has no token.
 package final class EntitlementSigner: Sendable {
   private let ring: Mutex<EntitlementKeyRing?>
 
@@ -54,7 +54,8 @@ package struct EntitlementClaims: Sendable {
   package var isAccessGranted: Bool
   package var features: Features
   var iat: Int64
-  /// The end of the offline time, ``Entitlements/offlineGraceUntil``. Denied access is cached for the days of the offline grace.
+  /// The end of the offline time, ``Entitlements/offlineGraceUntil``. Denied access is cached for the days of the
+  /// offline grace.
   package var exp: Int64
   /// When the entitlements change without another event: a hint to fetch again, not an end of access. Absent if never.
   package var validUntil: Int64?

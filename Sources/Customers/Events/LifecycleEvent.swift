@@ -107,11 +107,11 @@ package enum LifecycleEventRows {
   /// Store's notification.
   private static let waitForOwner: TimeInterval = 30
 
-  /// Writes down events that are not known yet, and queues them for the webhooks of their apps. Runs in the transaction of
-  /// the change that caused them.
+  /// Writes down events that are not known yet, and queues them for the webhooks of their apps. Runs in the transaction
+  /// of the change that caused them.
   ///
-  /// An event that is older than ``LifecycleEvent/maximumAge``, or from before the webhook was first configured, is written
-  /// down and not queued.
+  /// An event that is older than ``LifecycleEvent/maximumAge``, or from before the webhook was first configured, is
+  /// written down and not queued.
   /// - Returns: `nil` if there are no events.
   package static func insert(_ events: [LifecycleEvent], in catalog: AppCatalog, at instant: Date) -> Query? {
     // Tests in Xcode are no business of a receiver.
@@ -156,8 +156,8 @@ package enum LifecycleEventRows {
       """
   }
 
-  /// Fixes the contents of events that are about to be sent for the first time: a purchase that had no owner when its event was
-  /// written may have one now. An id has one body for good, for all webhooks, so a later owner is not named.
+  /// Fixes the contents of events that are about to be sent for the first time: a purchase that had no owner when its
+  /// event was written may have one now. An id has one body for good, for all webhooks, so a later owner is not named.
   package static func fix(_ ids: [UUID], at instant: Date) -> [Query] {
     [
       // In the order in which the erasure of a customer locks them.
@@ -186,8 +186,8 @@ package enum LifecycleEventRows {
     """
   }
 
-  /// Queues the events of a span again, under their ids, for the webhooks that receive them now. Events of erased customers
-  /// are left out.
+  /// Queues the events of a span again, under their ids, for the webhooks that receive them now. Events of erased
+  /// customers are left out.
   /// - Parameters:
   ///   - types: the types of each webhook, by its name.
   ///   - span: when receiptd learned the events.

@@ -10,9 +10,9 @@ import Work
 
 /// A background job that makes subscriptions due for the expiry sweep after free access is switched off.
 ///
-/// While free access is on, an app's own grace is suspended and its end is unknown, so such rows have no `next_change_at`.
-/// The job runs for one minute after the switch, on every server: transactions that began before the switch may commit
-/// rows after it. Repeated runs are harmless.
+/// While free access is on, an app's own grace is suspended and its end is unknown, so such rows have no
+/// `next_change_at`. The job runs for one minute after the switch, on every server: transactions that began before the
+/// switch may commit rows after it. Repeated runs are harmless.
 package struct FreeAccessSweep: Sendable {
   let pool: PostgresPool
   let catalog: AppCatalog
@@ -31,7 +31,8 @@ package struct FreeAccessSweep: Sendable {
     FreeAccessTables(pool: pool, catalog: catalog, clock: clock, logger: logger)
   }
 
-  /// Follows a switch of an app at once: its own tables and its destinations. What fails here, the job does within seconds.
+  /// Follows a switch of an app at once: its own tables and its destinations. What fails here, the job does within
+  /// seconds.
   package func follow(_ bundleID: String) async {
     try? await tables.run()
     try? await tell(bundleID)
@@ -41,8 +42,9 @@ package struct FreeAccessSweep: Sendable {
   private static let watchTime: TimeInterval = 60
   private static let batch = 2_000
 
-  /// Tells the destinations of apps whose free access was switched on or off about all their customers, some at a time: a switch of an
-  /// app with many customers must not hold their rows. Repeated after a stop it begins anew, which does no harm.
+  /// Tells the destinations of apps whose free access was switched on or off about all their customers, some at a time:
+  /// a switch of an app with many customers must not hold their rows. Repeated after a stop it begins anew, which does
+  /// no harm.
   /// - Parameter bundleID: only this app; `nil` for all apps.
   package func tell(_ bundleID: String? = nil) async throws {
     var failure: (any Error)?
@@ -93,8 +95,8 @@ package struct FreeAccessSweep: Sendable {
     return count
   }
 
-  /// The longest time between the end of a paid period and the end of its grace: earlier periods of free access may have
-  /// postponed the end too.
+  /// The longest time between the end of a paid period and the end of its grace: earlier periods of free access may
+  /// have postponed the end too.
   private func reach(of grace: Allowance, before start: Date, in app: App) async throws -> TimeInterval {
     let freeAccess = try FreeAccessByApp(try await pool.query(FreeAccessByApp.select))[app]
     return freeAccess.periods.reduce(grace.duration) { reach, period in
@@ -137,9 +139,9 @@ package enum FreeAccessRows {
     WHERE ends_at IS NOT NULL AND followed_at IS NULL
     """
 
-  /// Makes subscriptions due for the expiry sweep whose app grace the period may have changed: the paid period ended before
-  /// free access did and its grace had not ended before that; or the row was computed during free access, when the grace had no
-  /// end, and may have been written after it.
+  /// Makes subscriptions due for the expiry sweep whose app grace the period may have changed: the paid period ended
+  /// before free access did and its grace had not ended before that; or the row was computed during free access, when
+  /// the grace had no end, and may have been written after it.
   /// - Parameter reach: the longest time between the end of a paid period and the end of its grace.
   static func makeDue(
     bundleID: String, from start: Date, until end: Date, reach: TimeInterval, limit: Int

@@ -5,12 +5,12 @@ import Postgres
 import Subscriptions
 import Work
 
-/// Writes free access to the apps' own tables, for clients that read these alone, and gives the rows their former values back when it
-/// ends.
+/// Writes free access to the apps' own tables, for clients that read these alone, and gives the rows their former
+/// values back when it ends.
 ///
-/// Only rows that are not premium are written, and only rows that still have what free access wrote are given back. A purchase or a
-/// write of the app's backend in between stays. ``ProfileWriter`` does not know of free access: where it writes free, the next run saves
-/// that and opens the row again. Any number of servers may run at once.
+/// Only rows that are not premium are written, and only rows that still have what free access wrote are given back. A
+/// purchase or a write of the app's backend in between stays. ``ProfileWriter`` does not know of free access: where it
+/// writes free, the next run saves that and opens the row again. Any number of servers may run at once.
 package struct FreeAccessTables: Sendable {
   let pool: PostgresPool
   let catalog: AppCatalog
@@ -76,8 +76,8 @@ package struct FreeAccessTables: Sendable {
     }
   }
 
-  /// Calls `body` with each page of users, from a random one to the last, then from the first on: where a run ends early because the
-  /// table refuses many rows, the next one reaches others.
+  /// Calls `body` with each page of users, from a random one to the last, then from the first on: where a run ends
+  /// early because the table refuses many rows, the next one reaches others.
   /// - Parameters:
   ///   - page: the users after one; `nil` for the first page.
   ///   - body: with the number of rows that the table has refused in this run.
@@ -115,8 +115,8 @@ package struct FreeAccessTables: Sendable {
     }
   }
 
-  /// A user with access may have bought during free access: the row had the values of premium already, so that the purchase did not
-  /// change it.
+  /// A user with access may have bought during free access: the row had the values of premium already, so that the
+  /// purchase did not change it.
   private func giveBack(
     _ users: [UUID], in table: ProfileTable, sharedBy bundleIDs: [String], on connection: PostgresConnection
   ) async throws {
@@ -151,8 +151,8 @@ package struct FreeAccessTables: Sendable {
     "SET LOCAL lock_timeout = DEFAULT",
   ]
 
-  /// Calls `body` with these users. Where the table refuses the rows of several, or a lock is not granted, with smaller parts: one bad
-  /// row fails alone, until the next run.
+  /// Calls `body` with these users. Where the table refuses the rows of several, or a lock is not granted, with smaller
+  /// parts: one bad row fails alone, until the next run.
   private nonisolated(nonsending) func inParts(
     _ users: [UUID], _ table: ProfileTable, _ refused: inout Int,
     _ body: nonisolated(nonsending) ([UUID]) async throws -> Void
@@ -275,7 +275,8 @@ private struct FreeAccessTableRows {
     """
   }
 
-  /// Saves rows and opens them, without rows that are locked. Nothing while free access is off: a switch may have come meanwhile.
+  /// Saves rows and opens them, without rows that are locked. Nothing while free access is off: a switch may have come
+  /// meanwhile.
   ///
   /// A row with the mark of free access that nothing was saved for gets no values back.
   func open(_ users: [UUID], before renewal: Date, for bundleID: String, sharedBy bundleIDs: [String])
@@ -316,8 +317,8 @@ private struct FreeAccessTableRows {
     "SELECT FROM \(name) WHERE \(key) = ANY(\(users)) ORDER BY \(key) FOR NO KEY UPDATE"
   }
 
-  /// Gives rows their former values where they still have those of free access, and deletes the saved ones. Nothing if free access
-  /// was switched on again.
+  /// Gives rows their former values where they still have those of free access, and deletes the saved ones. Nothing if
+  /// free access was switched on again.
   /// - Returns: the users whose row was given back (`user_id`).
   func giveBack(_ users: [UUID], sharedBy bundleIDs: [String]) -> Query {
     """

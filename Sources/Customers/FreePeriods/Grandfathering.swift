@@ -28,8 +28,8 @@ package struct Grandfathering: Sendable {
 
   /// Grants the tier to a user whose app transaction is old enough.
   ///
-  /// - Parameter transaction: verified, and of the app. Without an `appTransactionId` there is no grant: the transaction
-  ///   could not be bound to an account, and any number of users could send it.
+  /// - Parameter transaction: verified, and of the app. Without an `appTransactionId` there is no grant: the
+  ///   transaction could not be bound to an account, and any number of users could send it.
   package func award(for transaction: AppTransaction, of app: App, to user: UUID) async throws {
     guard let rule = app.grandfather, let account = transaction.appTransactionId?.storable,
       rule.includes(transaction),

@@ -49,8 +49,8 @@ extension Grant {
   }
 }
 
-/// A background job that writes profiles and queues webhook events when a grant begins or ends. (Responses read the grants
-/// themselves.)
+/// A background job that writes profiles and queues webhook events when a grant begins or ends. (Responses read the
+/// grants themselves.)
 ///
 /// Any number of servers may run it: each customer is locked, and a customer that one server has written is not due for
 /// the next. A grant that began and ended while no server ran is due once.
@@ -210,9 +210,9 @@ package enum GrantRows {
     }
   }
 
-  /// Customers with a grant that began or ended after `followed_until`, the instant for which their profile was written.
-  /// Also customers whose `followed_until` is in the future, written by a server whose clock is ahead, if a grant begins or
-  /// ends before it.
+  /// Customers with a grant that began or ended after `followed_until`, the instant for which their profile was
+  /// written. Also customers whose `followed_until` is in the future, written by a server whose clock is ahead, if a
+  /// grant begins or ends before it.
   static func due(in bundleIDs: [String], at instant: Date, limit: Int) -> Query {
     // Tolerate small clock differences, so that two servers do not rewrite a profile in alternation.
     let ahead = instant.addingTimeInterval(ClockCorrection.tolerance)

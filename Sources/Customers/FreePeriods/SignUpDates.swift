@@ -4,8 +4,8 @@ import Subscriptions
 
 /// The columns with users' sign-up dates: in the app's own table, in Supabase's `auth.users`, or in both.
 ///
-/// Users may write their own row of the app's table, so its date may be forged. They cannot write `auth.users`: if it is
-/// readable, the later one of both dates counts.
+/// Users may write their own row of the app's table, so its date may be forged. They cannot write `auth.users`: if it
+/// is readable, the later one of both dates counts.
 struct SignUpDates: CustomStringConvertible {
   /// The error for dates that cannot be read.
   struct Unavailable: Error, CustomStringConvertible {

@@ -23,9 +23,11 @@ struct ProfileRetry: Sendable {
   private var logger: Logger { work.logger }
 
   private static let batch = 32
-  /// The timeout of a statement that failed before: a trigger of the app, or megabytes in a row, may take longer than a request waits.
+  /// The timeout of a statement that failed before: a trigger of the app, or megabytes in a row, may take longer than a
+  /// request waits.
   private static let longerTimeout: Duration = .milliseconds(2_500)
-  /// How soon a status is tried again whose table no configured app writes to: another configuration may be read at any time.
+  /// How soon a status is tried again whose table no configured app writes to: another configuration may be read at any
+  /// time.
   private static let configurationWait: TimeInterval = 60
   /// How soon a status is tried again whose customer's lock another transaction holds.
   private static let lockWait: TimeInterval = 2
@@ -44,8 +46,9 @@ struct ProfileRetry: Sendable {
     return count
   }
 
-  /// Retries one status in its own transaction: a transaction that locked one customer after another could deadlock with
-  /// another server. It does not wait for a customer's lock, and an error that ends it postpones this status: the others go on.
+  /// Retries one status in its own transaction: a transaction that locked one customer after another could deadlock
+  /// with another server. It does not wait for a customer's lock, and an error that ends it postpones this status: the
+  /// others go on.
   /// - Returns: whether a status was due.
   private func runOne(at instant: Date) async throws -> Bool {
     var taken: (id: Int64, attempts: Int)?
@@ -132,7 +135,8 @@ struct ProfileRetry: Sendable {
     }
   }
 
-  /// - Parameter decided: the tables in which the status replaces every claim. The transaction holds the customer's lock.
+  /// - Parameter decided: the tables in which the status replaces every claim. The transaction holds the customer's
+  ///   lock.
   private func write(
     _ user: UUID, to tables: [ProfileTable], decided: Set<String>, isFirst: Bool,
     _ connection: PostgresConnection
@@ -160,7 +164,8 @@ package enum ProfileRetryRows {
   /// The destination of premium statuses that could not be written to the app's own tables.
   package static let destination = "profiles"
 
-  /// Adds rows for users whose status must be written again. A user with a waiting row that says the same gets no second one.
+  /// Adds rows for users whose status must be written again. A user with a waiting row that says the same gets no
+  /// second one.
   /// - Parameter users: each with the tables that the status is for, and those in which it replaces every claim.
   static func insert(
     _ users: [(id: UUID, tables: [StatusDestination], decided: [StatusDestination])], at instant: Date

@@ -17,11 +17,12 @@ package struct ProfileTable: Sendable {
   let isUndecidedClaim: @Sendable (_ bundleIDs: [String], _ instant: Date) -> Query
   /// Selects the premium values of these users' rows (`user_id`, and `values` as text).
   package let values: @Sendable ([UUID]) -> Query
-  /// Inserts rows for users without one, and notes that receiptd added them. A row that another client has inserted meanwhile
-  /// stays as it is.
+  /// Inserts rows for users without one, and notes that receiptd added them. A row that another client has inserted
+  /// meanwhile stays as it is.
   package let insert: @Sendable ([ProfileWrite]) -> Query
 
-  /// The outcomes in the table `adoptions` that leave a claim open: a further claim, support, or a new account may decide it.
+  /// The outcomes in the table `adoptions` that leave a claim open: a further claim, support, or a new account may
+  /// decide it.
   package static let undecidedOutcomes = ["failed", "claimed_twice", "unknown_customer"]
 
   /// All tables, in the order in which they are written.

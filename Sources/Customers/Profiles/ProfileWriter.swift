@@ -41,8 +41,8 @@ package struct ProfileWriter {
     }
   }
 
-  /// The queries that select and lock rows of the first table. Sent in the pipeline of other statements, they save a round
-  /// trip. Empty if nothing has to be written.
+  /// The queries that select and lock rows of the first table. Sent in the pipeline of other statements, they save a
+  /// round trip. Empty if nothing has to be written.
   package func selectsAhead(for changes: some Sequence<CustomerChange>) -> [Query] {
     writes(for: changes).first.map { [Self.limits(timeout), $0.table.select($0.users)] } ?? []
   }
@@ -101,9 +101,10 @@ package struct ProfileWriter {
   /// The timeout of a statement on the app's own table, while a request or a batch waits.
   package static let timeout: Duration = .milliseconds(500)
 
-  /// Locked rows are skipped. An uncommitted insert of the same row is invisible, and a second insert waits for it: at most
-  /// this lock timeout. The app's triggers may need the bitmap scans that ``LookupPlans`` disable. `receiptd.serves` tells triggers that
-  /// the server writes, and not the app's backend: see the table `backend_writes`.
+  /// Locked rows are skipped. An uncommitted insert of the same row is invisible, and a second insert waits for it: at
+  /// most this lock timeout. The app's triggers may need the bitmap scans that ``LookupPlans`` disable.
+  /// `receiptd.serves` tells triggers that the server writes, and not the app's backend: see the table
+  /// `backend_writes`.
   static func limits(_ timeout: Duration = Self.timeout) -> Query {
     """
     SELECT set_config('lock_timeout', '250ms', true),
@@ -135,8 +136,8 @@ package struct ProfileWriter {
     catalog.apps.filter { $0.customer == .user && $0.writeTo.contains(table.destination) }
   }
 
-  /// The strongest status among the apps that write to one table. Among apps without a status, the largest free limit of
-  /// bookmarks counts.
+  /// The strongest status among the apps that write to one table. Among apps without a status, the largest free limit
+  /// of bookmarks counts.
   private func write(
     of user: UUID, _ customerRecords: CustomerRecordSet, in apps: [App], at instant: Date
   ) -> ProfileWrite {
@@ -218,8 +219,8 @@ package struct ProfileWriter {
       }
       // The update is for a row that the app has inserted since.
       if !missing.isEmpty { changes += [table.insert(missing), table.update(missing)] }
-      // A deferred constraint would fail at COMMIT and roll back the purchase; check it inside the savepoint. The commit
-      // may wait for a standby, so the tables' statement timeout must not apply to it.
+      // A deferred constraint would fail at COMMIT and roll back the purchase; check it inside the savepoint. The
+      // commit may wait for a standby, so the tables' statement timeout must not apply to it.
       changes += ["SET CONSTRAINTS ALL IMMEDIATE", "SET LOCAL statement_timeout = DEFAULT"]
       let queued = waiting.map {
         Waiting(users: $0.users.union(skipped), tables: $0.tables, decided: $0.decided)
@@ -245,8 +246,8 @@ extension PremiumStatus {
 }
 
 extension PostgresError {
-  /// Whether the server reported an error and session and transaction still work. Inside the savepoint the app's own table
-  /// raised it, whatever the SQLSTATE: a trigger may raise any.
+  /// Whether the server reported an error and session and transaction still work. Inside the savepoint the app's own
+  /// table raised it, whatever the SQLSTATE: a trigger may raise any.
   package var isRefusal: Bool {
     if case .server = kind { !endedTransaction && !endedSession } else { false }
   }
@@ -271,8 +272,8 @@ package struct ProfileWrite: Sendable {
   /// The value of `bookmark_limit`, by the limits of the app that gives the status.
   var bookmarkLimit: Int
 
-  /// Whether receiptd knows a purchase of the user that counts, or knew one until now. Else a row from before receiptd may
-  /// have a claim that is still to be decided.
+  /// Whether receiptd knows a purchase of the user that counts, or knew one until now. Else a row from before receiptd
+  /// may have a claim that is still to be decided.
   var isDecided: Bool
 }
 
@@ -289,8 +290,8 @@ package struct CustomerStatusWriter: Sendable {
     self.logger = logger
   }
 
-  /// Locks these customers, in a job or a command; requests do so in ``CustomerTransactions``. Must be the transaction's first
-  /// statement.
+  /// Locks these customers, in a job or a command; requests do so in ``CustomerTransactions``. Must be the
+  /// transaction's first statement.
   package static func lock(
     _ customers: some Sequence<Customer>, timeout: Duration = LockTimeout.alone
   ) -> Query {

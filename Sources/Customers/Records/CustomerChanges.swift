@@ -18,15 +18,16 @@ package struct CustomerChange: Sendable, Hashable {
 /// Adds outbox rows for customers whose state may have changed, for CloudKit and webhooks.
 ///
 /// Every change of a customer's access runs these queries in its own transaction. A delivery reads the state when it
-/// sends it, and does not send a state that the destination has. So a needless row does no harm; a row that comes late or
-/// in another transaction does.
+/// sends it, and does not send a state that the destination has. So a needless row does no harm; a row that comes late
+/// or in another transaction does.
 package enum CustomerChanges {
-  /// Adds one row for each customer and each destination of its app, and for the children's devices of a parent's, which have what it
-  /// has. An existing row is reset, so that it is due again, also if it is being sent, was delivered, or was given up.
-  /// - Parameter isErased: whether to tell that the customers were erased, to all webhooks of their apps. If one comes back
-  ///   before that is delivered, the state follows it.
-  /// - Parameter endsPairing: whether a child's device lost a pairing. The row of a device with nothing on record is deleted once it is
-  ///   delivered: clients can invent such devices.
+  /// Adds one row for each customer and each destination of its app, and for the children's devices of a parent's,
+  /// which have what it has. An existing row is reset, so that it is due again, also if it is being sent, was
+  /// delivered, or was given up.
+  /// - Parameter isErased: whether to tell that the customers were erased, to all webhooks of their apps. If one comes
+  ///   back before that is delivered, the state follows it.
+  /// - Parameter endsPairing: whether a child's device lost a pairing. The row of a device with nothing on record is
+  ///   deleted once it is delivered: clients can invent such devices.
   /// - Returns: `nil` if no app of these customers has a destination.
   package static func enqueue(
     _ changes: some Sequence<CustomerChange>, in catalog: AppCatalog, isErased: Bool = false,
@@ -63,8 +64,8 @@ package enum CustomerChanges {
       """
   }
 
-  /// The payload of a row that is deleted once it is delivered, where the device of `change` has nothing on record. During free access
-  /// it stays: the device is told of the end.
+  /// The payload of a row that is deleted once it is delivered, where the device of `change` has nothing on record.
+  /// During free access it stays: the device is told of the end.
   private static let lastOfUnused: Query = """
     CASE WHEN EXISTS (SELECT FROM subscriptions r WHERE r.device_id = change.key)
       OR EXISTS (SELECT FROM purchase_devices r WHERE r.device_id = change.key AND r.bundle_id = change.bundle_id)
@@ -75,9 +76,9 @@ package enum CustomerChanges {
       THEN '{}' ELSE '{"last": true}' END
     """
 
-  /// Adds rows for every customer of an app that has a purchase, a grant or a trial, or whose state a destination has, for example
-  /// when free access begins. Erased customers are skipped. A transaction for some customers at a time, so that an
-  /// app with many of them does not hold their rows.
+  /// Adds rows for every customer of an app that has a purchase, a grant or a trial, or whose state a destination has,
+  /// for example when free access begins. Erased customers are skipped. A transaction for some customers at a time, so
+  /// that an app with many of them does not hold their rows.
   /// - Parameter destination: the only destination to add rows for; `nil` for all.
   package static func enqueueEveryone(
     of app: App, for destination: OutboxDestination? = nil, at instant: Date, in pool: PostgresPool
@@ -103,8 +104,8 @@ package enum CustomerChanges {
   private enum EveryoneRows {
     static let batch = 2_000
 
-    /// Tables with a column of ids. A customer without a record has free access too, and must be told when it ends: the outbox has the
-    /// ids of those whose state a destination has.
+    /// Tables with a column of ids. A customer without a record has free access too, and must be told when it ends: the
+    /// outbox has the ids of those whose state a destination has.
     static func sources(of app: App) -> [(table: String, column: String, type: String)] {
       let records: [(String, String, String)] =
         app.customer == .user
@@ -158,8 +159,8 @@ package enum CustomerChanges {
     """
 }
 
-/// A destination of one app: a CloudKit container or a webhook for customers' states, a webhook for lifecycle events, or the
-/// server to which notifications are forwarded.
+/// A destination of one app: a CloudKit container or a webhook for customers' states, a webhook for lifecycle events,
+/// or the server to which notifications are forwarded.
 package struct OutboxDestination: Sendable, Hashable {
   /// The values of the column `destination`.
   package enum Kind: String, Sendable {
@@ -205,8 +206,8 @@ extension App {
   /// A container without a key is one of them: its rows wait, one for each customer, until the key is configured.
   package var stateDestinations: [OutboxDestination] { erasureDestinations.filter(receivesStates) }
 
-  /// The destinations that are told of an erasure: those of states, and the webhooks that receive lifecycle events alone,
-  /// because events name customers too.
+  /// The destinations that are told of an erasure: those of states, and the webhooks that receive lifecycle events
+  /// alone, because events name customers too.
   var erasureDestinations: [OutboxDestination] {
     var destinations = webhooks.map {
       OutboxDestination(kind: .webhook, bundleID: bundleID, endpoint: $0.name)

@@ -40,8 +40,9 @@ package struct DeviceID: Sendable {
   /// compares bytes; without it one device could be two in the database.
   ///
   /// - Parameter member: the name of the value in the request, for the error.
-  /// - Throws: 400 `invalid_request` for an id that is empty, longer than 255 bytes, or has control characters, or white space
-  ///   at its ends, because support reads ids in a terminal and copies them; and for the id of an erased device.
+  /// - Throws: 400 `invalid_request` for an id that is empty, longer than 255 bytes, or has control characters, or
+  ///   white space at its ends, because support reads ids in a terminal and copies them; and for the id of an erased
+  ///   device.
   package init(_ name: String, named member: String = "deviceID") throws(Problem) {
     let name = Self.normalized(name)
     guard (1...Self.maximumLength).contains(name.utf8.count), !name.hasControlCharacters,

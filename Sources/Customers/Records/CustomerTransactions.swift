@@ -4,13 +4,13 @@ import Work
 
 /// Transactions of requests under customers' and purchases' advisory locks.
 ///
-/// A client or a person of support can send any number of requests of one customer at once, and each of them needs the same lock. So a
-/// process runs one of these requests at a time; the others wait in memory (``Turns``).
+/// A client or a person of support can send any number of requests of one customer at once, and each of them needs the
+/// same lock. So a process runs one of these requests at a time; the others wait in memory (``Turns``).
 ///
-/// The locks and the rows of many customers may be held at once. So a transaction first waits for a few milliseconds for each. If that
-/// is not enough, it ends, and the request waits for a place, which it keeps until the end of a second transaction: a third of the pool's
-/// connections at most wait for longer. The ledger has no such queue: it uses ``CommitQueue/maximumWorkers`` connections and one more at
-/// most.
+/// The locks and the rows of many customers may be held at once. So a transaction first waits for a few milliseconds
+/// for each. If that is not enough, it ends, and the request waits for a place, which it keeps until the end of a
+/// second transaction: a third of the pool's connections at most wait for longer. The ledger has no such queue: it uses
+/// ``CommitQueue/maximumWorkers`` connections and one more at most.
 package final class CustomerTransactions: Sendable {
   /// The most requests that wait for one key.
   package static let maximumWaiting = 128
@@ -36,15 +36,15 @@ package final class CustomerTransactions: Sendable {
   /// The number of requests that wait for a turn or a place.
   package var waitingCount: Int { turns.waitingCount + places.waitingCount }
 
-  /// Runs a transaction that locks these names of customers and of their Apple Accounts, and before them these purchases, then sends
-  /// `queries` in the same round trip, and gives `body` their results.
+  /// Runs a transaction that locks these names of customers and of their Apple Accounts, and before them these
+  /// purchases, then sends `queries` in the same round trip, and gives `body` their results.
   ///
   /// `body` runs a second time if the first transaction did not get a lock or a row in time. A second transaction that does not get it
   /// fails with 55P03. So do the requests that wait for its turn, if it locked one name alone: they need the same lock.
   ///
   /// - Parameter isDryRun: whether to roll back at the end and still return what `body` returned.
-  /// - Throws: 429 `rate_limited` where too many requests wait, 503 `database_unavailable` where the turn does not come in time;
-  ///   errors of `body` and of the database.
+  /// - Throws: 429 `rate_limited` where too many requests wait, 503 `database_unavailable` where the turn does not come
+  ///   in time; errors of `body` and of the database.
   package nonisolated(nonsending) func run<R>(
     locking names: Set<String>, purchases: Set<String> = [], isDryRun: Bool = false, _ queries: [Query] = [],
     _ body: nonisolated(nonsending) (PostgresConnection, ArraySlice<Rows>) async throws -> R

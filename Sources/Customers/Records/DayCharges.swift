@@ -7,9 +7,9 @@ import Work
 
 /// Statements that charge an app's row of the day in `event_bytes_daily`.
 ///
-/// That row is one lock for all clients of an app. So a process runs one of these statements of an app at a time, each in a transaction of
-/// its own with a short lock timeout; the others wait in memory (``Turns``). A transaction that holds other locks does not wait for the
-/// row: see ``charging(_:at:_:)``.
+/// That row is one lock for all clients of an app. So a process runs one of these statements of an app at a time, each
+/// in a transaction of its own with a short lock timeout; the others wait in memory (``Turns``). A transaction that
+/// holds other locks does not wait for the row: see ``charging(_:at:_:)``.
 package final class DayCharges: Sendable {
   private struct AppDay: Hashable, Sendable {
     var bundleID: String
@@ -25,8 +25,8 @@ package final class DayCharges: Sendable {
 
   /// Runs a statement that charges the app's row of this instant's day.
   ///
-  /// A statement that does not get its rows in time fails with 55P03. Those that wait for their turn do not: the statement may have
-  /// waited for a row of its customer, which an erasure holds.
+  /// A statement that does not get its rows in time fails with 55P03. Those that wait for their turn do not: the
+  /// statement may have waited for a row of its customer, which an erasure holds.
   ///
   /// - Throws: 503 `database_unavailable` where the turn does not come in time; errors of the database.
   package nonisolated(nonsending) func query(_ statement: Query, of app: App, at instant: Date) async throws
@@ -52,13 +52,14 @@ package final class DayCharges: Sendable {
     }
   }
 
-  /// Runs `body`, which may find under its locks that it needs a charge. It then throws ``DayChargeNeeded`` and so writes nothing; the day
-  /// is charged, and `body` runs again.
+  /// Runs `body`, which may find under its locks that it needs a charge. It then throws ``DayChargeNeeded`` and so
+  /// writes nothing; the day is charged, and `body` runs again.
   ///
-  /// So no transaction waits for the app's row while it holds a customer's lock. A charge without use is possible, where two requests
-  /// of one device come at once: the day's number is a limit, not a count.
+  /// So no transaction waits for the app's row while it holds a customer's lock. A charge without use is possible,
+  /// where two requests of one device come at once: the day's number is a limit, not a count.
   ///
-  /// - Parameter body: its argument says whether the day was charged: `nil` the first time, `false` where the day has its number.
+  /// - Parameter body: its argument says whether the day was charged: `nil` the first time, `false` where the day has
+  ///   its number.
   package nonisolated(nonsending) func charging<R>(
     _ app: App, at instant: Date, _ body: nonisolated(nonsending) (Bool?) async throws -> R
   ) async throws -> R {

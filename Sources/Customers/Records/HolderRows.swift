@@ -2,8 +2,8 @@ import Postgres
 import Subscriptions
 
 extension [Displaced] {
-  /// Decodes the columns `displaced_device_id` and `next_displaced_device_id`, with their times, of a device in a purchase or a
-  /// trial.
+  /// Decodes the columns `displaced_device_id` and `next_displaced_device_id`, with their times, of a device in a
+  /// purchase or a trial.
   init(row: Row) throws {
     self = []
     if let device = try row.decode("displaced_device_id", as: String?.self) {

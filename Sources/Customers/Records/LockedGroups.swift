@@ -3,8 +3,8 @@ import Work
 
 /// Transactions of a job or a command under the locks of many customers.
 ///
-/// A transaction that waits for one lock holds those that it has. So the groups are small and wait for a short time, and the members
-/// of a group that did not get its locks are tried one by one.
+/// A transaction that waits for one lock holds those that it has. So the groups are small and wait for a short time,
+/// and the members of a group that did not get its locks are tried one by one.
 package enum LockedGroups {
   /// The most customers that one transaction locks.
   package static let size = 16

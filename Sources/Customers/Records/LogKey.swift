@@ -6,7 +6,8 @@ import Work
 
 /// Hashes customers' ids for the log, so that support finds a customer's lines and the log names no customer.
 ///
-/// The key is in the table `log_keys`, the same for all servers. A line that is logged before the key was read has no hash.
+/// The key is in the table `log_keys`, the same for all servers. A line that is logged before the key was read has no
+/// hash.
 package final class LogKey: Sendable {
   private let key = Mutex<SymmetricKey?>(nil)
 

@@ -18,8 +18,8 @@ package struct StoredSubscription: Sendable {
   package var erasure: PurchaseErasure?
   /// Its recent moves by the app's rules to customers with a proof; `nil` for none.
   package var moves: MoveCount?
-  /// Those to customers who only named the transaction's id. They have a count of their own, so that an id, which proves no
-  /// possession, uses up no move of a proof.
+  /// Those to customers who only named the transaction's id. They have a count of their own, so that an id, which
+  /// proves no possession, uses up no move of a proof.
   package var unprovenMoves: MoveCount?
   /// Whether it is known by an old proof alone, about which the App Store has not answered.
   package var isUnconfirmed = false
@@ -77,8 +77,8 @@ package enum SubscriptionRows {
     """
   }
 
-  /// The purchases of ``select(_:)``, with rows without facts, for which ``formerDevice(_:)`` is not nil: those from before receiptd, and those that
-  /// only record an erasure.
+  /// The purchases of ``select(_:)``, with rows without facts, for which ``formerDevice(_:)`` is not nil: those from
+  /// before receiptd, and those that only record an erasure.
   package static func selectWithFormer(_ originalTransactionIDs: [String]) -> Query {
     """
     SELECT \(unescaped: columns),
@@ -89,14 +89,14 @@ package enum SubscriptionRows {
     """
   }
 
-  /// The device in a row that no fact has reached yet: empty if it names none. An app's former server wrote the row, or it only
-  /// records an erasure. It has no app and no phases, so ``decode(_:)`` cannot read it.
+  /// The device in a row that no fact has reached yet: empty if it names none. An app's former server wrote the row, or
+  /// it only records an erasure. It has no app and no phases, so ``decode(_:)`` cannot read it.
   ///
   /// - Returns: `nil` for a row with facts.
   package static func formerDevice(_ row: Row) throws -> String? { try row.decode("former_device") }
 
-  /// All purchases of these customers, of all apps. In a purchase that another device shares with one of them, the column
-  /// `sharer` has that one; see ``sharer(_:)``.
+  /// All purchases of these customers, of all apps. In a purchase that another device shares with one of them, the
+  /// column `sharer` has that one; see ``sharer(_:)``.
   ///
   /// - Parameters:
   ///   - known: purchases that need not be read.
@@ -339,8 +339,8 @@ extension Ownership.Reason {
 }
 
 extension StoredSubscription {
-  /// The value that ``SubscriptionRows`` reads back after writing this one at `instant`. A row has fewer columns than the
-  /// current transaction, and its product is the one that is open at `instant`.
+  /// The value that ``SubscriptionRows`` reads back after writing this one at `instant`. A row has fewer columns than
+  /// the current transaction, and its product is the one that is open at `instant`.
   ///
   /// So a response right after the write says the same as a later one.
   package func asRow(at instant: Date) -> StoredSubscription {
@@ -373,8 +373,8 @@ extension MoveCount {
   }
 }
 
-/// What the erasure of a customer means for a purchase that stays: its money counts, and later facts of the App Store must
-/// not bring the customer back.
+/// What the erasure of a customer means for a purchase that stays: its money counts, and later facts of the App Store
+/// must not bring the customer back.
 package struct PurchaseErasure: Sendable {
   /// When the customer that owned it was erased; `nil` if only a token of an erased customer was removed from it.
   package var ownerErasedAt: Date?

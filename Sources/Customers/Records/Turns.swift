@@ -1,8 +1,8 @@
 import DequeModule
 import Synchronization
 
-/// Limits how many requests need the same lock of the database at a time. A key stands for a lock: of the tasks with one key, a few
-/// run, and the others wait in memory, without a connection and for a limited time.
+/// Limits how many requests need the same lock of the database at a time. A key stands for a lock: of the tasks with
+/// one key, a few run, and the others wait in memory, without a connection and for a limited time.
 package final class Turns<Key: Hashable & Sendable>: Sendable {
   private struct Waiting: Sendable {
     var id: UInt64
@@ -46,8 +46,8 @@ package final class Turns<Key: Hashable & Sendable>: Sendable {
   }
 
   /// Waits until the task may run. It then calls ``end(_:_:)``, also after an error.
-  /// - Throws: ``TooManyWaiting`` if too many tasks wait for the key; ``TurnTimeout`` after the patience; the failure that a running
-  ///   task gave to ``end(_:_:)`` meanwhile.
+  /// - Throws: ``TooManyWaiting`` if too many tasks wait for the key; ``TurnTimeout`` after the patience; the failure
+  ///   that a running task gave to ``end(_:_:)`` meanwhile.
   package nonisolated(nonsending) func take(_ key: Key) async throws {
     try await withCheckedThrowingContinuation { continuation in
       let place = lines.withLock { join(continuation, at: key, &$0) }

@@ -7,8 +7,8 @@ import Ledger
 import Postgres
 import Subscriptions
 
-/// The members of an event's `data` that have no column. They hold no id of a customer, so that erasing a customer needs the
-/// columns alone.
+/// The members of an event's `data` that have no column. They hold no id of a customer, so that erasing a customer
+/// needs the columns alone.
 package struct EventDetails: JSONWritable {
   /// The purchase at the moment of the change.
   package var subscription: SubscriptionResponse?

@@ -8,11 +8,11 @@ import Requests
 import Subscriptions
 import Work
 
-/// A background job that writes down the lifecycle events that time causes and no change of a status does: reminders, ends
-/// of trials, renewals that never came, and paused devices.
+/// A background job that writes down the lifecycle events that time causes and no change of a status does: reminders,
+/// ends of trials, renewals that never came, and paused devices.
 ///
-/// Any number of servers may run it: the id of an event is made of its cause, so the second server adds no row. The clock
-/// follows the database's (``ClockCorrection``).
+/// Any number of servers may run it: the id of an event is made of its cause, so the second server adds no row. The
+/// clock follows the database's (``ClockCorrection``).
 struct EventSweep: Sendable {
   let pool: PostgresPool
   let ledger: LedgerWriter
@@ -105,8 +105,8 @@ struct EventSweep: Sendable {
     }
   }
 
-  /// Writes the events of all trials at once. Where that fails for another reason than an outage, each trial is taken alone, so that a
-  /// customer whose records cannot be read stops no others.
+  /// Writes the events of all trials at once. Where that fails for another reason than an outage, each trial is taken
+  /// alone, so that a customer whose records cannot be read stops no others.
   /// - Returns: the number of events.
   private func write(_ due: [DueTrial], of app: App, at instant: Date) async throws -> Int {
     do {
@@ -190,7 +190,8 @@ package struct DueTrial: Sendable {
     event(.trialStarted, in: app, occasion: [], at: trial.startedAt, endsAt: trial.endsAt)
   }
 
-  /// The events that are due at `instant`: a reminder, unless the customer has bought something, or the end and the app's own grace.
+  /// The events that are due at `instant`: a reminder, unless the customer has bought something, or the end and the
+  /// app's own grace.
   func dueEvents(
     in app: App, _ customerRecords: CustomerRecords, at instant: Date
   ) -> [LifecycleEvent] {
@@ -302,8 +303,8 @@ struct PauseCause: Sendable {
 
 /// The queries of ``EventSweep``: rows whose next event is due, and was not written down.
 enum EventSweepRows {
-  /// The purchases of an app whose grace period ends soon, and those that ended a day ago although the App Store meant to
-  /// renew them. The ledger decides the event; the conditions are those of ``PurchaseChange/timeEvents``.
+  /// The purchases of an app whose grace period ends soon, and those that ended a day ago although the App Store meant
+  /// to renew them. The ledger decides the event; the conditions are those of ``PurchaseChange/timeEvents``.
   static func purchases(of app: App, at instant: Date, limit: Int) -> Query {
     let reminder = instant + TimeInterval(app.reminders.graceEndingDays) * 86_400
     let late = instant - PurchaseChange.renewalDelay
@@ -362,8 +363,8 @@ enum EventSweepRows {
       endsAt: .distantPast, id: UUID(uuid: (0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0)))
   }
 
-  /// The trials of an app, one row for each device, that end soon or have ended and whose event is not written down. No webhook
-  /// gets the pseudonym of an erased device.
+  /// The trials of an app, one row for each device, that end soon or have ended and whose event is not written down. No
+  /// webhook gets the pseudonym of an erased device.
   /// - Parameter pause: the time of free access, by which an end may be later than `ends_at`.
   static let trials: FindTrials = { app, pause, place, instant, limit in
     let reminder = instant + TimeInterval(app.reminders.trialEndingDays) * 86_400
@@ -388,8 +389,8 @@ enum EventSweepRows {
       """
   }
 
-  /// The trials of an app that are in the app's own grace and have no reminder of the latest day; one row for each device that bought
-  /// nothing.
+  /// The trials of an app that are in the app's own grace and have no reminder of the latest day; one row for each
+  /// device that bought nothing.
   static let trialGraces: FindTrials = { app, pause, place, instant, limit in
     let oldest = instant - (app.grace?.duration ?? 0) - pause
     return """

@@ -6,9 +6,9 @@ import Subscriptions
 
 /// The lifecycle events of what an entry of the ledger changed about a purchase.
 ///
-/// The events follow from signed facts and, for those that time causes, from the entry's instant. An event about a state (a
-/// failed charge, a cancellation, an end) needs that state to be the present one, so that an old fact that arrives late
-/// tells nothing that is over. An event about a transaction is told whenever the transaction is new.
+/// The events follow from signed facts and, for those that time causes, from the entry's instant. An event about a
+/// state (a failed charge, a cancellation, an end) needs that state to be the present one, so that an old fact that
+/// arrives late tells nothing that is over. An event about a transaction is told whenever the transaction is new.
 extension PurchaseChange {
   var subscription: Subscription { stored.subscription }
   var current: TransactionFact { subscription.current }
@@ -59,8 +59,8 @@ extension PurchaseChange {
     return events
   }
 
-  /// The automatic renewal is off now and was on, or the App Store says that it was turned off. A first renewal info that is
-  /// off tells nothing new: the customer may have cancelled long ago.
+  /// The automatic renewal is off now and was on, or the App Store says that it was turned off. A first renewal info
+  /// that is off tells nothing new: the customer may have cancelled long ago.
   private func cancellation(_ renewal: RenewalFact) -> LifecycleEvent? {
     guard renewal.willAutoRenew == false, renewal.signedAt >= current.purchaseDate else { return nil }
     // A family member whose sharing ended has cancelled nothing.
@@ -163,8 +163,8 @@ extension PurchaseChange {
     }
   }
 
-  /// Whether the period is known to be the last: the renewal is off, or a charge failed. Without such a fact the renewal is
-  /// probably late, and for a day no end is told.
+  /// Whether the period is known to be the last: the renewal is off, or a charge failed. Without such a fact the
+  /// renewal is probably late, and for a day no end is told.
   private func hasEnded(_ paidUntil: Date, at instant: Date) -> Bool {
     let phase = subscription.phase(at: instant)
     if !subscription.autoRenewEnabled || phase.storeStatus != .expired { return true }

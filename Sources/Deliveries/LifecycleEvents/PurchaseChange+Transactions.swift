@@ -51,8 +51,8 @@ extension PurchaseChange {
 
   // MARK: Purchases
 
-  /// The type of the notification decides, if it carries the transaction; otherwise the facts. `nil` where neither tells:
-  /// a later fact will.
+  /// The type of the notification decides, if it carries the transaction; otherwise the facts. `nil` where neither
+  /// tells: a later fact will.
   private func origin(
     of record: TransactionRecord, _ fact: TransactionFact, among standing: [TransactionFact], isNew: Bool
   ) -> Origin? {
@@ -87,8 +87,8 @@ extension PurchaseChange {
     }
   }
 
-  /// Whether it is the charge that ended a billing issue: the App Store says so, or the charge for the period before had
-  /// failed.
+  /// Whether it is the charge that ended a billing issue: the App Store says so, or the charge for the period before
+  /// had failed.
   private func isRecovery(_ fact: TransactionFact) -> Bool {
     if let notification = entry.notification, notification.type == NotificationType.didRenew.rawValue {
       return notification.subtype == Subtype.billingRecovery.rawValue
@@ -107,8 +107,8 @@ extension PurchaseChange {
     standing.last { $0.purchaseDate < fact.purchaseDate && $0.transactionID != fact.transactionID }
   }
 
-  /// The changes of product from the transaction before this one, and to the one after it: either may have arrived first.
-  /// Periods with a gap between them tell nothing, because another may be missing.
+  /// The changes of product from the transaction before this one, and to the one after it: either may have arrived
+  /// first. Periods with a gap between them tell nothing, because another may be missing.
   private func productChanges(
     around fact: TransactionFact, among standing: [TransactionFact]
   ) -> [LifecycleEvent] {

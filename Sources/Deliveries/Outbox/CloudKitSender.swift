@@ -193,9 +193,9 @@ struct CloudKitRecord: Encodable {
 
   /// `c-` and the SHA-256 of `<bundle id>:<customer's id>` in lower-case hex.
   ///
-  /// A record name has at most 255 ASCII characters and does not begin with an underscore; a device's id may have any. Every
-  /// client of the app can read the public database. A child's device that knows its parent's id finds the record by the
-  /// digest, and no client learns an id from a record: the id authenticates a device.
+  /// A record name has at most 255 ASCII characters and does not begin with an underscore; a device's id may have any.
+  /// Every client of the app can read the public database. A child's device that knows its parent's id finds the record
+  /// by the digest, and no client learns an id from a record: the id authenticates a device.
   static func name(of customer: Customer, in app: App) -> String {
     let digest = SHA256.hash(data: Data("\(app.bundleID):\(customer.id)".utf8))
     var name = "c-"

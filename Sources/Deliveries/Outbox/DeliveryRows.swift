@@ -60,9 +60,11 @@ enum DeliveryRows {
   ///
   /// A delivered row is due again when its state changes with time (a trial ends, a grant begins). It starts over then.
   ///
-  /// A webhook that receives lifecycle events alone gets no states, also none from before its configuration was changed.
+  /// A webhook that receives lifecycle events alone gets no states, also none from before its configuration was
+  /// changed.
   ///
-  /// The claim clears the delivered digest and the outcome sets it again, because the response to a request can be lost.
+  /// The claim clears the delivered digest and the outcome sets it again, because the response to a request can be
+  /// lost.
   static func claim(
     _ destination: OutboxDestination, erasuresOnly: Bool, _ lease: WorkLease, limit: Int
   ) -> Query {
@@ -116,10 +118,12 @@ enum DeliveryRows {
 
   /// Records the digests of the contents that claimed rows are about to send.
   ///
-  /// A change has one content for good, because a receiver drops an event whose id it has seen. If the content differs from
-  /// the one of former attempts (time has passed, the configuration was changed), the row gets a new change number.
+  /// A change has one content for good, because a receiver drops an event whose id it has seen. If the content differs
+  /// from the one of former attempts (time has passed, the configuration was changed), the row gets a new change
+  /// number.
   ///
-  /// - Returns: a ``RecordedChange`` for each row; none for a row with a change after the claim, whose content is unknown.
+  /// - Returns: a ``RecordedChange`` for each row; none for a row with a change after the claim, whose content is
+  ///   unknown.
   static func record(_ attempts: [Attempt], by claim: UUID, at instant: Date) -> Query {
     let ids = attempts.map(\.id)
     return """
@@ -160,8 +164,8 @@ enum DeliveryRows {
         AS updated (id, change, is_done, is_dead, digest, counted, next, error)
       WHERE outbox.id = updated.id AND claimed_by = \(claim)
       """,
-      // The destination knows of the erasure, or of the last state of a device with nothing on record. The state of a customer who came
-      // back follows; otherwise the id has no further use.
+      // The destination knows of the erasure, or of the last state of a device with nothing on record. The state of a
+      // customer who came back follows; otherwise the id has no further use.
       """
       UPDATE outbox SET payload = '{}', change = nextval('outbox_changes'), created_at = \(instant), attempts = 0,
         next_attempt_at = \(instant), done_at = NULL, attempted_digest = NULL, delivered_digest = NULL

@@ -12,9 +12,9 @@ import Work
 /// Delivers the rows of one destination.
 ///
 /// A row is claimed for a limited time and not locked, so no transaction is open during a request, and the claim of a
-/// server that dies expires. One worker has a customer's row at a time, and it reads the state after the claim: an older
-/// state never overwrites a newer one. The worker records the content's digest under the change number before it sends
-/// the content, because receivers recognize repetitions by that number.
+/// server that dies expires. One worker has a customer's row at a time, and it reads the state after the claim: an
+/// older state never overwrites a newer one. The worker records the content's digest under the change number before it
+/// sends the content, because receivers recognize repetitions by that number.
 struct DeliveryWorker: Sendable {
   let destination: OutboxDestination
   let app: App
@@ -64,8 +64,8 @@ struct DeliveryWorker: Sendable {
     return claimed.count
   }
 
-  /// Makes claimed rows due again when the server stops before it sends them. If this statement fails, another server claims the
-  /// rows after the lease.
+  /// Makes claimed rows due again when the server stops before it sends them. If this statement fails, another server
+  /// claims the rows after the lease.
   private func giveBack(_ rows: [DeliveryRows.Claimed], _ lease: WorkLease) async {
     let pool = pool
     let queries = rows.map { DeliveryRows.table.giveBack($0.id, of: lease) }
@@ -110,8 +110,8 @@ struct DeliveryWorker: Sendable {
     var isSent: Bool { isNews && !isOvertaken }
   }
 
-  /// Reads the contents of all rows at once. Where that fails for another reason than an outage, each row is read alone, so that one
-  /// that cannot be read stops no others.
+  /// Reads the contents of all rows at once. Where that fails for another reason than an outage, each row is read
+  /// alone, so that one that cannot be read stops no others.
   private func prepare(_ rows: [DeliveryRows.Claimed], at instant: Date) async throws -> [Prepared] {
     do {
       return try await read(rows, at: instant)

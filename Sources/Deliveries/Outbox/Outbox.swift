@@ -10,7 +10,8 @@ import Work
 
 /// The outbox: customers' states, lifecycle events and notifications that wait for delivery.
 ///
-/// Each destination has a worker of its own, so that an unreachable one delays no other. Any number of servers may deliver.
+/// Each destination has a worker of its own, so that an unreachable one delays no other. Any number of servers may
+/// deliver.
 package struct Outbox: Sendable {
   let catalog: AppCatalog
   let workers: [DeliveryWorker]

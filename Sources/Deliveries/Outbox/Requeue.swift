@@ -82,8 +82,8 @@ package struct WorkRow: Hashable, Sendable, Codable, CustomStringConvertible {
   package var description: String { "\(queue):\(id)" }
 }
 
-/// Makes rows of the queues due now, a row of the outbox in whatever state it is, and reopens its destination if it was disabled; or all
-/// rows of an app's outbox that were given up.
+/// Makes rows of the queues due now, a row of the outbox in whatever state it is, and reopens its destination if it was
+/// disabled; or all rows of an app's outbox that were given up.
 package struct RequeueRequest: SupportRequest {
   package static let operation = SupportOperation.requeue
   /// Each row is a transaction of its own.

@@ -4,7 +4,8 @@ import HTTP
 import JSON
 import Subscriptions
 
-/// The events `customer.updated` and `customer.erased`, as Standard Webhooks 1.0 lays them out. Every webhook gets `customer.erased`.
+/// The events `customer.updated` and `customer.erased`, as Standard Webhooks 1.0 lays them out. Every webhook gets
+/// `customer.erased`.
 struct WebhookEvent {
   /// The time of the change, the same on every retry.
   var timestamp: Date

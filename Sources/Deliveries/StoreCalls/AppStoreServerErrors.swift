@@ -4,7 +4,8 @@ import Curl
 extension AppStoreServerError {
   /// What a job does after a failed request about one purchase.
   package enum RetryDecision {
-    /// Stop: requests about other purchases would fail too, because the App Store is unreachable or refuses all requests.
+    /// Stop: requests about other purchases would fail too, because the App Store is unreachable or refuses all
+    /// requests.
     case stop
     /// Continue with the next purchase and retry this one in the next run.
     case retryLater
@@ -60,8 +61,8 @@ extension AppStoreServerError {
 extension AppStoreServerError {
   /// Whether the App Store may have carried out a call that changes something, though no answer says so.
   ///
-  /// A rejection with a status below 500 was not carried out. An internal error may follow the change, and a proxy may lose the
-  /// answer.
+  /// A rejection with a status below 500 was not carried out. An internal error may follow the change, and a proxy may
+  /// lose the answer.
   package var mayBeCarriedOut: Bool {
     switch self {
     case .rejected(let rejection): rejection.status >= 500

@@ -84,8 +84,8 @@ struct ConsentIntake: Sendable {
     return isGiven ? [written, StoreCallRows.wake(customer, of: app.bundleID, at: instant)] : [written]
   }
 
-  /// The one app for which the user's token is valid. `nil` where the body names an app or a device, or several apps take the
-  /// token.
+  /// The one app for which the user's token is valid. `nil` where the body names an app or a device, or several apps
+  /// take the token.
   private func tokenApp(of request: Request, _ body: Body) async throws -> App? {
     guard body.bundleID == nil, body.deviceID == nil else { return nil }
     return try await authenticator.onlyApp(of: request)

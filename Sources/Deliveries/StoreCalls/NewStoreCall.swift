@@ -54,7 +54,8 @@ extension NewStoreCall {
     }
   }
 
-  /// The user to tell the App Store: the first owner of a purchase whose transactions have no `appAccountToken`. `nil`: none.
+  /// The user to tell the App Store: the first owner of a purchase whose transactions have no `appAccountToken`. `nil`:
+  /// none.
   private static func firstProver(of receipt: LedgerReceipt, in app: App) -> UUID? {
     guard app.tellsAccountToken, let stored = receipt.subscription, let owner = stored.owner,
       owner.reason == .firstClaim, receipt.previous?.owner != owner,

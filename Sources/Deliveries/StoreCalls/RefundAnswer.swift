@@ -8,8 +8,8 @@ import Subscriptions
 /// What is known about a refund request, and the rules for its answer.
 ///
 /// Apple's rules: nothing is sent without the customer's consent, nor after 12 hours; the consumed share of an
-/// auto-renewable subscription must not be sent, because the App Store computes it; of a purchase that was not delivered
-/// it is 0.
+/// auto-renewable subscription must not be sent, because the App Store computes it; of a purchase that was not
+/// delivered it is 0.
 package struct RefundAnswer: Sendable {
   package var policy: RefundAnswers
   /// Support's preference for this customer or purchase; `nil` for none.
@@ -127,8 +127,8 @@ package enum RefundAnswerRows {
 
   /// The owner of a purchase, whether it counts, and the customer's consent.
   ///
-  /// The devices that share a purchase belong to one Apple Account, so each of them that showed possession may consent, and
-  /// a refusal of one of them counts. An owner that only named a transaction's id may be a stranger.
+  /// The devices that share a purchase belong to one Apple Account, so each of them that showed possession may consent,
+  /// and a refusal of one of them counts. An owner that only named a transaction's id may be a stranger.
   package static func customer(of originalTransactionID: String) -> Query {
     """
     SELECT s.user_id, s.device_id, s.is_counted, (
@@ -142,11 +142,11 @@ package enum RefundAnswerRows {
     """
   }
 
-  /// Support's latest preference for a purchase, or else for its owner or a device that shares it. An erased preference has no
-  /// details.
+  /// Support's latest preference for a purchase, or else for its owner or a device that shares it. An erased preference
+  /// has no details.
   ///
-  /// One index scan of `support_actions` for the purchase and one for each customer: an OR over both columns reads the whole
-  /// table.
+  /// One index scan of `support_actions` for the purchase and one for each customer: an OR over both columns reads the
+  /// whole table.
   static func preference(of originalTransactionID: String) -> Query {
     """
     WITH purchase AS (

@@ -122,7 +122,8 @@ extension StoreCallRows {
   /// The column `last_error` between the beginning and the end of an attempt, and in the record of a call that ends so.
   package static let underWay = "an attempt has begun, and its end is not known"
 
-  /// Writes what is about to be sent; no row if the call has ended. While the row has a body, the App Store may have it.
+  /// Writes what is about to be sent; no row if the call has ended. While the row has a body, the App Store may have
+  /// it.
   static func record(_ body: JSONText, preferredBy person: String?, of id: Int64) -> Query {
     """
     UPDATE store_calls SET body = \(body), preferred_by = \(person)::text, last_error = \(underWay)
@@ -154,7 +155,8 @@ extension StoreCallRows {
     """
   }
 
-  /// Ends a call and writes its record; no record if the call has ended already, because of an erasure or another server.
+  /// Ends a call and writes its record; no record if the call has ended already, because of an erasure or another
+  /// server.
   /// - Parameters:
   ///   - settle: ``settle(_:_:because:at:)``.
   ///   - record: an `INSERT` that ends in its `FROM` clause.
@@ -165,8 +167,8 @@ extension StoreCallRows {
     """
   }
 
-  /// Settles the other open requests of a transaction whose answer was sent: the App Store repeats its question under new
-  /// UUIDs.
+  /// Settles the other open requests of a transaction whose answer was sent: the App Store repeats its question under
+  /// new UUIDs.
   static func settleRepetitions(of call: StoreCall, at instant: Date) -> Query {
     """
     UPDATE store_calls SET settled_at = \(instant), outcome = \(StoreCallOutcome.repeated.rawValue)

@@ -12,11 +12,11 @@ import Requests
 import Subscriptions
 import Work
 
-/// A background job that makes the calls of the table `store_calls`: each until the App Store has taken or refused it, or
-/// its deadline has passed.
+/// A background job that makes the calls of the table `store_calls`: each until the App Store has taken or refused it,
+/// or its deadline has passed.
 ///
-/// A server that dies between the App Store's answer and the commit makes the call once more, with the same body. So does
-/// one that learned no outcome; after a definite rejection the next attempt decides the body anew.
+/// A server that dies between the App Store's answer and the commit makes the call once more, with the same body. So
+/// does one that learned no outcome; after a definite rejection the next attempt decides the body anew.
 struct StoreCallQueue: Sendable {
   let catalog: AppCatalog
   /// Waits longer than a request, because jobs can.
@@ -161,8 +161,8 @@ extension StoreCallQueue {
     }
   }
 
-  /// Writes the answer before it is sent. If an earlier attempt has no known end, this one repeats its answer: the App Store
-  /// may have it.
+  /// Writes the answer before it is sent. If an earlier attempt has no known end, this one repeats its answer: the App
+  /// Store may have it.
   /// - Returns: the answer to send, and the person whose preference it follows; `nil` if the call has ended.
   private func recorded(
     _ request: ConsumptionRequest, _ preferredBy: String?, for call: StoreCall
@@ -214,8 +214,9 @@ struct SentRefundAnswer: Sendable {
 extension StoreCallQueue {
   /// Tells the App Store the user who first proved a purchase.
   ///
-  /// The ledger takes a token that it has not seen as the App Store's decision about the owner. So this writes the token to
-  /// the purchase's row first: a renewal that carries it later does not move a purchase that support has transferred.
+  /// The ledger takes a token that it has not seen as the App Store's decision about the owner. So this writes the
+  /// token to the purchase's row first: a renewal that carries it later does not move a purchase that support has
+  /// transferred.
   private func tellAccountToken(_ call: StoreCall, _ lease: WorkLease) async throws -> WorkOutcome {
     guard let user = call.userID, try await reserve(user, for: call) else {
       return settle(call, .notNeeded, "the purchase has another owner, or names a user")

@@ -3,8 +3,8 @@ import Platform
 
 /// The header field in which proxies name their caller.
 ///
-/// A proxy forwards the fields that it does not write, so the client controls them. Only the configured field is read; a
-/// server that accepted either field would let clients forge their address.
+/// A proxy forwards the fields that it does not write, so the client controls them. Only the configured field is read;
+/// a server that accepted either field would let clients forge their address.
 public enum ForwardedHeader: String, Sendable, Hashable, CaseIterable {
   /// `X-Forwarded-For`, a de facto standard: addresses separated by commas.
   case xForwardedFor = "x-forwarded-for"
@@ -16,8 +16,8 @@ public enum ForwardedHeader: String, Sendable, Hashable, CaseIterable {
 
   /// The start of the last element of a list.
   ///
-  /// Quotation marks are matched from the end, which the trusted proxy wrote. So an unclosed quotation mark from the client
-  /// has no effect.
+  /// Quotation marks are matched from the end, which the trusted proxy wrote. So an unclosed quotation mark from the
+  /// client has no effect.
   func startOfLastElement(of list: Substring.UTF8View) -> Substring.UTF8View.Index {
     let comma = UInt8(ascii: ",")
     guard self == .forwarded else {

@@ -3,8 +3,8 @@ import Platform
 
 /// The proxies in front of this server whose header fields name the client.
 ///
-/// A proxy appends the address of its caller to a list; the caller may have forged the entries before it. So the list is
-/// read from its end. The first address that is not a trusted proxy's is the client's, and the rest is ignored.
+/// A proxy appends the address of its caller to a list; the caller may have forged the entries before it. So the list
+/// is read from its end. The first address that is not a trusted proxy's is the client's, and the rest is ignored.
 public struct TrustedProxies: Sendable, Hashable {
   /// Real chains are shorter; a longer list is an attack.
   static let maximumHops = 32
@@ -27,8 +27,8 @@ public struct TrustedProxies: Sendable, Hashable {
   /// - Parameters:
   ///   - peer: the address of the other end of the connection.
   ///   - forwardedFor: the values of all fields with the header's name, in order; they form one list (RFC 9110 §5.3).
-  /// - Returns: the last address in the list that is not a trusted proxy's, or the first one if all are trusted. The peer,
-  ///   if it is not trusted, if there is no list, or if the entry of a trusted proxy is malformed.
+  /// - Returns: the last address in the list that is not a trusted proxy's, or the first one if all are trusted. The
+  ///   peer, if it is not trusted, if there is no list, or if the entry of a trusted proxy is malformed.
   public func client(of peer: IPAddress, forwardedFor: some BidirectionalCollection<String>) -> IPAddress {
     guard contain(peer) else { return peer }
     var nearest = peer

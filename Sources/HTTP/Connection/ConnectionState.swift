@@ -58,8 +58,8 @@ struct ConnectionState {
     indirect case refused(Problem)
     /// The last response was encoded.
     case closing
-    /// Received bytes are dropped until the client closes its side. To close at once would reset the connection, and the
-    /// client could lose the response (RFC 9112 §9.6).
+    /// Received bytes are dropped until the client closes its side. To close at once would reset the connection, and
+    /// the client could lose the response (RFC 9112 §9.6).
     case lingering
   }
 
@@ -338,7 +338,8 @@ struct InputBuffer {
     bytes.append(contentsOf: more)
   }
 
-  /// Removes all bytes, and frees the memory if it is more than a small request needs, because most connections are idle.
+  /// Removes all bytes, and frees the memory if it is more than a small request needs, because most connections are
+  /// idle.
   mutating func removeAll() {
     bytes.removeAll(keepingCapacity: bytes.capacity <= 1024)
     position = 0

@@ -51,8 +51,8 @@ final class HTTPConnection {
 
   func close() { connection.close(because: .shutdown) }
 
-  /// Frees the buffers: closes the connection if the client does not read its responses, otherwise refuses the incomplete
-  /// request or drops the pipelined ones.
+  /// Frees the buffers: closes the connection if the client does not read its responses, otherwise refuses the
+  /// incomplete request or drops the pipelined ones.
   func shedLoad() {
     if connection.queuedByteCount > 0 {
       connection.close(because: .overloaded)

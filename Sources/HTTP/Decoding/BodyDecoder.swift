@@ -194,8 +194,8 @@ extension [UInt8] {
 ///
 ///     chunk-ext = *( BWS ";" BWS chunk-ext-name [ BWS "=" BWS chunk-ext-val ] )
 ///
-/// A name is a token, a value is a token or a quoted string. White space without a following `;` or `=` is refused, and so
-/// is a CR or LF inside a quoted string: a less strict parser finds the end of the line elsewhere.
+/// A name is a token, a value is a token or a quoted string. White space without a following `;` or `=` is refused, and
+/// so is a CR or LF inside a quoted string: a less strict parser finds the end of the line elsewhere.
 struct ChunkExtensionReader {
   private var state: State
 

@@ -122,8 +122,8 @@ enum TransferCoding {
   case chunked
   /// A well-formed coding, or list of them, that this server does not know.
   case unknown
-  /// Not a list of codings, or a list in which `chunked` is not last, is repeated or has parameters: the end of the body
-  /// is ambiguous.
+  /// Not a list of codings, or a list in which `chunked` is not last, is repeated or has parameters: the end of the
+  /// body is ambiguous.
   case malformed
 
   init(parsing value: Span<UInt8>) {

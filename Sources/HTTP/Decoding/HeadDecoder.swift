@@ -2,8 +2,8 @@ import Foundation
 
 /// Decodes request heads, one line at a time.
 ///
-/// The caller passes the same buffer, with more bytes at its end, until the head is complete. Decoded lines are not read
-/// again. The result does not depend on how the bytes are split.
+/// The caller passes the same buffer, with more bytes at its end, until the head is complete. Decoded lines are not
+/// read again. The result does not depend on how the bytes are split.
 struct HeadDecoder {
   private let limits: HTTPLimits
   private var lines = LineReader()
@@ -69,8 +69,8 @@ struct HeadDecoder {
       at: field.value.moved(by: length - start))
   }
 
-  /// Refuses a first byte that no request has, such as that of a TLS handshake, before the end of the line: it may never
-  /// come.
+  /// Refuses a first byte that no request has, such as that of a TLS handshake, before the end of the line: it may
+  /// never come.
   private func checkBeginning(_ byte: UInt8) throws(Problem) {
     guard ASCII.isTokenCharacter(byte) || byte == ASCII.carriageReturn else {
       throw .invalidRequest("This is not the beginning of an HTTP request.")
@@ -126,8 +126,8 @@ struct FieldLine {
 
 /// Finds the ends of lines in bytes that arrive in pieces.
 ///
-/// Only CR LF ends a line. If the server accepted a bare LF and the proxy in front of it did not, the server would see two
-/// requests where the proxy saw one.
+/// Only CR LF ends a line. If the server accepted a bare LF and the proxy in front of it did not, the server would see
+/// two requests where the proxy saw one.
 struct LineReader {
   /// The length of the incomplete line that was searched, so that a client that sends single bytes does not cause a
   /// search of the whole line for each.

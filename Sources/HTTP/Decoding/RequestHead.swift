@@ -3,8 +3,8 @@ import Synchronization
 
 /// A validated request line and header section, parsed as far as framing and routing need it.
 ///
-/// It keeps the bytes and makes the header fields on demand, because most handlers read two or three of the ten fields that
-/// a client sends. It is a class, so that passing it from decoder to connection to request copies one reference.
+/// It keeps the bytes and makes the header fields on demand, because most handlers read two or three of the ten fields
+/// that a client sends. It is a class, so that passing it from decoder to connection to request copies one reference.
 final class RequestHead: Sendable {
   let method: HTTPRequest.Method
   let version: HTTPVersion

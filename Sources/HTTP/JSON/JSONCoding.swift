@@ -4,8 +4,8 @@ public import JSON
 
 /// Encodes values as JSON and decodes them. Times are RFC 3339 in UTC, and slashes are not escaped.
 ///
-/// The types of the most frequent requests are `JSONReadable` and `JSONWritable`, which is many times as fast. All other
-/// types are `Codable`, which needs less code.
+/// The types of the most frequent requests are `JSONReadable` and `JSONWritable`, which is many times as fast. All
+/// other types are `Codable`, which needs less code.
 public enum JSONCoding {
   /// The nesting limit of arrays and objects, because decoders are recursive.
   public static let maximumDepth = 32
@@ -65,8 +65,8 @@ public enum JSONCoding {
 
   /// A `Decodable` value from JSON in UTF-8.
   ///
-  /// Foundation's decoder accepts trailing commas and does not check the members that the type ignores, so the bytes are
-  /// checked first. It would also accept UTF-16.
+  /// Foundation's decoder accepts trailing commas and does not check the members that the type ignores, so the bytes
+  /// are checked first. It would also accept UTF-16.
   ///
   /// - Throws: ``Problem``: 400 `invalid_json` for bytes that are not UTF-8 or not JSON, or nested deeper than
   ///   ``maximumDepth``; 400 `invalid_request` with the name of the member for JSON of another shape.
@@ -106,8 +106,8 @@ public enum JSONCoding {
 extension Request {
   /// The body as a `Decodable` value.
   ///
-  /// - Throws: 400 `invalid_json` for bytes that are not JSON in UTF-8; 400 `invalid_request` with the name of the member
-  ///   for JSON of another shape.
+  /// - Throws: 400 `invalid_json` for bytes that are not JSON in UTF-8; 400 `invalid_request` with the name of the
+  ///   member for JSON of another shape.
   public func decodeJSON<Value: Decodable>(_ type: Value.Type = Value.self) throws(Problem) -> Value {
     try JSONCoding.decode(type, from: body)
   }

@@ -3,13 +3,13 @@ public import JSON
 
 /// Formats and parses times as in RFC 3339, in UTC with whole seconds: `2026-12-11T00:00:00Z`.
 ///
-/// Foundation's formatter takes microseconds for each time, of which a response has several, and its parser accepts more
-/// than RFC 3339.
+/// Foundation's formatter takes microseconds for each time, of which a response has several, and its parser accepts
+/// more than RFC 3339.
 public enum RFC3339 {
   /// The precision of a text.
   public enum Precision: Sendable {
-    /// Whole seconds, because clients' `ISO8601DateFormatter` reads no fraction by default. Rounded down, so that the text is
-    /// not later than the time.
+    /// Whole seconds, because clients' `ISO8601DateFormatter` reads no fraction by default. Rounded down, so that the
+    /// text is not later than the time.
     case seconds
     /// Milliseconds, omitted where they are zero: for logs.
     case milliseconds
@@ -52,8 +52,8 @@ public enum RFC3339 {
 
   /// The time of the text, or nil unless the text is exactly as in RFC 3339 §5.6.
   ///
-  /// Offsets are accepted, and fractions of 1 to 9 digits. `T` and `Z` must be upper case. The second 60 is refused, because
-  /// a `Date` cannot represent a leap second.
+  /// Offsets are accepted, and fractions of 1 to 9 digits. `T` and `Z` must be upper case. The second 60 is refused,
+  /// because a `Date` cannot represent a leap second.
   public static func date(from text: String) -> Date? {
     var reader = DigitReader(bytes: Array(text.utf8))
     guard let year = reader.read(digits: 4, then: "-"), let month = reader.read(digits: 2, then: "-"),

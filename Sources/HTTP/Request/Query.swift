@@ -63,7 +63,8 @@ public struct Query: Sendable, Hashable {
 
   /// The first value of that name.
   ///
-  /// - Throws: 400 `invalid_request` if there is none, or more than one, because servers differ in which of them counts.
+  /// - Throws: 400 `invalid_request` if there is none, or more than one, because servers differ in which of them
+  ///   counts.
   public func require(_ name: String) throws(Problem) -> String {
     let values = values(for: name)
     guard let value = values.first, values.count == 1 else {
@@ -75,8 +76,8 @@ public struct Query: Sendable, Hashable {
 
 /// Strict percent-decoding (RFC 3986 §2.1).
 enum PercentDecoding {
-  /// The decoded text, or nil if an escape is malformed, or if the result is not UTF-8 or has a control character: NUL and
-  /// line breaks would reach logs and C strings.
+  /// The decoded text, or nil if an escape is malformed, or if the result is not UTF-8 or has a control character: NUL
+  /// and line breaks would reach logs and C strings.
   ///
   /// - Parameters:
   ///   - plusIsSpace: as in `application/x-www-form-urlencoded`, which queries follow.

@@ -13,8 +13,8 @@ public struct Request: Sendable {
   public let body: [UInt8]
   /// The address of the other end of the connection, which may be a proxy; see ``clientAddress``.
   public internal(set) var remoteAddress: SocketAddress
-  /// The client's address: that of the other end of the connection, or the one that a trusted proxy names. Rate limiters
-  /// and logs use it.
+  /// The client's address: that of the other end of the connection, or the one that a trusted proxy names. Rate
+  /// limiters and logs use it.
   public let clientAddress: IPAddress
   /// The pattern of the route that matched, such as `/api/v1/profiles/{userID}/premium`.
   public let routePattern: String
@@ -36,8 +36,8 @@ public struct Request: Sendable {
   /// Whether `Content-Type` says that the body is JSON.
   var announcesJSON: Bool { parsed.announcesJSON }
 
-  /// The request's identifier in logs and in the response's `X-Request-ID`: the client's own `X-Request-ID` if it is 1 to
-  /// 128 characters of `[A-Za-z0-9._-]`, else 32 random hexadecimal digits.
+  /// The request's identifier in logs and in the response's `X-Request-ID`: the client's own `X-Request-ID` if it is 1
+  /// to 128 characters of `[A-Za-z0-9._-]`, else 32 random hexadecimal digits.
   public var id: String { requestID.description }
 
   /// A request that did not come over a connection, for tests and for calls within the process.

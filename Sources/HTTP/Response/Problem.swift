@@ -3,8 +3,8 @@ import JSON
 
 /// An error response in the form of RFC 9457 (problem details).
 ///
-/// A handler throws a problem to send an error to the client. Any other error becomes ``internalError``, and its text is
-/// only logged: clients never see SQL, paths, or another customer's identifiers.
+/// A handler throws a problem to send an error to the client. Any other error becomes ``internalError``, and its text
+/// is only logged: clients never see SQL, paths, or another customer's identifiers.
 public struct Problem: Error, Sendable, Hashable {
   /// The HTTP status, also written as the member `status`.
   public var status: HTTPResponse.Status

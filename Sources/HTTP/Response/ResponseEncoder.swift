@@ -15,8 +15,8 @@ enum ResponseEncoder {
   /// - Parameters:
   ///   - cacheControl: the `Cache-Control` of a response without one.
   ///   - dateField: the line of ``DateField``.
-  /// - Throws: ``UnsafeField`` if a field's value has CR, LF, NUL or another control character (response splitting). Then
-  ///   no byte was appended.
+  /// - Throws: ``UnsafeField`` if a field's value has CR, LF, NUL or another control character (response splitting).
+  ///   Then no byte was appended.
   static func encode(
     _ response: Response, options: ConnectionState.ResponseOptions, cacheControl: String? = nil,
     requestID: RequestID,

@@ -3,16 +3,16 @@ public import HTTPTypes
 /// Responds to a request, or throws; a ``Problem`` becomes its response.
 public typealias Responder = @Sendable (Request) async throws -> Response
 
-/// Wraps a responder. It may refuse a request, and change what the responder returns or throws. It is called once for each
-/// route, when the router is built.
+/// Wraps a responder. It may refuse a request, and change what the responder returns or throws. It is called once for
+/// each route, when the router is built.
 public typealias Middleware = @Sendable (_ next: @escaping Responder) -> Responder
 
 /// Finds the handler for a method and a path.
 ///
-/// A pattern such as `/api/v1/profiles/{userID}/premium` matches segment by segment. The path is split at its slashes and
-/// decoded afterwards, so that `%2F` is part of a value and never a separator. A literal segment takes precedence over a
-/// parameter. Unless they have routes of their own, `HEAD` uses the route for `GET`, and `OPTIONS` responds with 204 and
-/// `Allow`.
+/// A pattern such as `/api/v1/profiles/{userID}/premium` matches segment by segment. The path is split at its slashes
+/// and decoded afterwards, so that `%2F` is part of a value and never a separator. A literal segment takes precedence
+/// over a parameter. Unless they have routes of their own, `HEAD` uses the route for `GET`, and `OPTIONS` responds with
+/// 204 and `Allow`.
 public struct Router: Sendable {
   /// The routes in the order in which they were added.
   public private(set) var routes: [Route] = []
@@ -44,14 +44,14 @@ public struct Router: Sendable {
 
   /// A router without routes, which responds to every request with 404.
   ///
-  /// - Parameter cacheControl: the `Cache-Control` of responses without one; nil for no such field. It also protects routes
-  ///   that are added later.
+  /// - Parameter cacheControl: the `Cache-Control` of responses without one; nil for no such field. It also protects
+  ///   routes that are added later.
   public init(cacheControl: String? = nil) { self.cacheControl = cacheControl }
 
   /// Adds a route whose handler runs in a task of its own.
   ///
-  /// The handler runs on the connection's event loop, so it must not block. The task is cancelled when the connection is
-  /// lost or the handler's deadline has passed. A client that closes only its sending half still gets its response.
+  /// The handler runs on the connection's event loop, so it must not block. The task is cancelled when the connection
+  /// is lost or the handler's deadline has passed. A client that closes only its sending half still gets its response.
   ///
   /// - Parameter maximumBodyLength: in bytes; a longer body gets 413.
   /// - Precondition: the pattern is well-formed and has no route for this method yet.
@@ -63,8 +63,8 @@ public struct Router: Sendable {
     add(method, pattern, maximumBodyLength, .asynchronous(wrapped))
   }
 
-  /// Adds routes that share middleware, inside that of an outer group. The first middleware is the first to see a request,
-  /// and the last to see its response or error.
+  /// Adds routes that share middleware, inside that of an outer group. The first middleware is the first to see a
+  /// request, and the last to see its response or error.
   public mutating func group(_ middleware: [Middleware], routes: (inout Router) -> Void) {
     let outer = self.middleware
     self.middleware += middleware

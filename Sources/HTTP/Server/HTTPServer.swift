@@ -5,8 +5,8 @@ import Synchronization
 
 /// Serves a ``Router`` over HTTP/1.1.
 ///
-/// A handler runs on its connection's event loop, so that a request needs no change of threads. Several servers can share
-/// the loops.
+/// A handler runs on its connection's event loop, so that a request needs no change of threads. Several servers can
+/// share the loops.
 public final class HTTPServer: Sendable {
   private let configuration: HTTPServerConfiguration
   private let core: ServerCore

@@ -32,7 +32,8 @@ public struct HTTPTimeouts: Sendable, Hashable {
   public var body = Duration.seconds(30)
   /// From the end of the request to the response. Then 503 `overloaded`, and the handler's task is cancelled.
   public var handler = Duration.seconds(30)
-  /// From the instant when the socket's buffer is full until all of the response is sent. Then the connection is closed.
+  /// From the instant when the socket's buffer is full until all of the response is sent. Then the connection is
+  /// closed.
   public var write = Duration.seconds(30)
   /// From the end of a response, or from the accept, to the first byte of a request. Then the connection is closed.
   public var idle = Duration.seconds(60)
@@ -57,7 +58,8 @@ public struct HTTPLimits: Sendable, Hashable {
   /// Bytes that all connections together may buffer: incomplete requests, pipelined requests, and unread responses.
   ///
   /// Each event loop has its part, at least a twelfth. Beyond it the connections with the largest buffers are answered
-  /// 503, or closed if they do not read their responses. The limit protects the memory before a client is authenticated.
+  /// 503, or closed if they do not read their responses. The limit protects the memory before a client is
+  /// authenticated.
   public var bufferedBytes = 48 << 20
   /// Requests on one connection; the response to the last one has `Connection: close`.
   public var requestsPerConnection = 100_000

@@ -49,8 +49,8 @@ final class ServerLoop {
 
   /// Sheds load when the buffered bytes exceed the limit, from the connections with most of them first.
   ///
-  /// So clients with small requests that read their responses are served under overload. An eighth of the memory is freed
-  /// at once, because sorting thousands of connections is expensive.
+  /// So clients with small requests that read their responses are served under overload. An eighth of the memory is
+  /// freed at once, because sorting thousands of connections is expensive.
   func enforceBufferLimit() {
     guard bufferedBytes > core.bufferedBytes else { return }
     // The client may have read some of its responses since the last count.

@@ -48,8 +48,8 @@ extension VerificationFailure.Code {
 }
 
 extension KeptNotification {
-  /// Creates a row for a notification with a valid envelope signature that cannot be decoded, or has a part that does not
-  /// verify. It is stored whole, with the values that can be decoded.
+  /// Creates a row for a notification with a valid envelope signature that cannot be decoded, or has a part that does
+  /// not verify. It is stored whole, with the values that can be decoded.
   ///
   /// The inner parts stay in the envelope: unverified headers must not enter `jws_headers`, which has no deletion.
   ///
@@ -117,8 +117,8 @@ package enum NotificationRows {
   /// Selects those of these notifications that are stored already, and whether their customer was erased.
   ///
   /// With a synchronous standby, a stored row may be missing on the standby, if an earlier wait for the standby was
-  /// cancelled. A response 200 to the repeated notification would then be wrong after a failover. So this query writes a
-  /// logical message to the WAL for each row that it finds: the commit waits until the standby has all WAL before it.
+  /// cancelled. A response 200 to the repeated notification would then be wrong after a failover. So this query writes
+  /// a logical message to the WAL for each row that it finds: the commit waits until the standby has all WAL before it.
   /// Without a synchronous standby, or without a repeated notification, it costs nothing.
   static func existing(_ notifications: [KeptNotification]) -> Query {
     """
@@ -138,8 +138,8 @@ package enum NotificationRows {
     var isProcessed: Bool
   }
 
-  /// Fails with ``PostgresError/isOfHeaders`` if a header is not in `jws_headers` under its cached id: the table has been
-  /// replaced since the id was read.
+  /// Fails with ``PostgresError/isOfHeaders`` if a header is not in `jws_headers` under its cached id: the table has
+  /// been replaced since the id was read.
   static func insert(_ rows: [NewRow], headers: JWSHeaderIDs) -> Query {
     let kept = rows.map(\.notification)
     let used = Array(headers.byFingerprint)

@@ -15,8 +15,8 @@ import Work
 
 /// `POST /api/v1/subscriptions/webhook`: receives the App Store's notifications.
 ///
-/// Responds 200 only after the commit. A notification with Apple's signature is stored even if it, or a part of it, cannot
-/// be processed: the App Store stops retrying after a few days.
+/// Responds 200 only after the commit. A notification with Apple's signature is stored even if it, or a part of it,
+/// cannot be processed: the App Store stops retrying after a few days.
 package struct NotificationIntake: Sendable {
   package let verifier: SignedDataVerifier
   let ledger: LedgerWriter
@@ -97,8 +97,8 @@ package struct NotificationIntake: Sendable {
     return Response.json(.ok, Answer())
   }
 
-  /// Limits the notifications of apps that are not configured, because any developer can register this URL. The App Store
-  /// retries a refused notification for days, in which an operator can add a missing app.
+  /// Limits the notifications of apps that are not configured, because any developer can register this URL. The App
+  /// Store retries a refused notification for days, in which an operator can add a missing app.
   /// - Throws: ``Problem`` `rate_limited`.
   private func admit(_ entry: LedgerEntry) throws(Problem) {
     guard let notification = entry.notification, notification.pendingReason == .unknownApp else { return }

@@ -9,12 +9,13 @@ protocol LockedTogether {
 /// The entries that wait for a commit, in the order of their arrival, and the number of workers that commit.
 ///
 /// Most of a transaction's cost, here and in the database, does not depend on the number of its entries. So while a
-/// commit is under way, new entries wait for the next one (group commit). Another worker starts when enough entries wait
-/// to justify a transaction of their own, or when the first has waited for ``timeout``, probably because a commit under way
-/// waits for a lock. A lone entry waits for no other.
+/// commit is under way, new entries wait for the next one (group commit). Another worker starts when enough entries
+/// wait to justify a transaction of their own, or when the first has waited for ``timeout``, probably because a commit
+/// under way waits for a lock. A lone entry waits for no other.
 ///
-/// An entry that meets a held lock is set aside, with all entries that have a key in common with it, those that come later
-/// too. One more worker waits for the locks of such groups, each in turn, so one customer with many requests delays no other.
+/// An entry that meets a held lock is set aside, with all entries that have a key in common with it, those that come
+/// later too. One more worker waits for the locks of such groups, each in turn, so one customer with many requests
+/// delays no other.
 struct CommitQueue<Element: LockedTogether> {
   /// The result of adding an entry.
   enum Admission {
@@ -46,12 +47,13 @@ struct CommitQueue<Element: LockedTogether> {
   /// Beyond this, entries are refused.
   static var maximumWaiting: Int { 4_096 }
 
-  /// After this long, waiting entries start a transaction, however few they are. It is checked once in this time, so the
-  /// wait can be twice as long.
+  /// After this long, waiting entries start a transaction, however few they are. It is checked once in this time, so
+  /// the wait can be twice as long.
   let timeout: Duration
 
   private var waiting: Deque<(element: Element, since: ContinuousClock.Instant)> = []
-  /// Entries that were set aside, in groups: the first one of each waits for its lock, and the others for the first one.
+  /// Entries that were set aside, in groups: the first one of each waits for its lock, and the others for the first
+  /// one.
   private var groups: Deque<(number: Int, elements: [Element])> = []
   /// The numbers of the groups by the keys of their first entries.
   private var groupsByKey: [Element.LockKey: Int] = [:]
@@ -75,8 +77,8 @@ struct CommitQueue<Element: LockedTogether> {
     return isWatched ? .waits : .startsWatch
   }
 
-  /// The batch that a worker commits next; `nil` ends the worker. The only worker left takes any number of entries; others
-  /// end while few entries wait, and none of them for long.
+  /// The batch that a worker commits next; `nil` ends the worker. The only worker left takes any number of entries;
+  /// others end while few entries wait, and none of them for long.
   mutating func next(at now: ContinuousClock.Instant) -> [Element]? {
     guard !waiting.isEmpty, workers == 1 || justifyWorker(at: now) else {
       workers -= 1

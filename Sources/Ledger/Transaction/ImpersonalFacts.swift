@@ -35,8 +35,8 @@ package enum ImpersonalFacts {
     """
   }
 
-  /// Removes the tokens of erased customers from the renewal infos of purchases that have an owner again. (Transactions have
-  /// the token in a column: see ``PurchaseErasure/stripped(_:)``.)
+  /// Removes the tokens of erased customers from the renewal infos of purchases that have an owner again. (Transactions
+  /// have the token in a column: see ``PurchaseErasure/stripped(_:)``.)
   package static func renewalsWithoutTokens(_ purchases: [String]) -> Query {
     """
     UPDATE renewals r SET other_claims = r.other_claims - 'appAccountToken'

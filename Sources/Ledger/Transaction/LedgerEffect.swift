@@ -4,10 +4,11 @@ import FoundationEssentials
 import Postgres
 import Subscriptions
 
-/// What a room adds to the ledger's transactions. The ledger knows no room: it tells what changed, and commits their statements
-/// together with the facts.
+/// What a room adds to the ledger's transactions. The ledger knows no room: it tells what changed, and commits their
+/// statements together with the facts.
 package protocol LedgerEffect: Sendable {
-  /// Whether ``LedgerChanges/purchases`` must have the changes of this app's purchases: the facts before are copied for them.
+  /// Whether ``LedgerChanges/purchases`` must have the changes of this app's purchases: the facts before are copied for
+  /// them.
   func follows(_ app: App) -> Bool
 
   /// The statements for a batch of entries. Their rows are not read.

@@ -58,7 +58,8 @@ package struct LedgerEntry: Sendable {
     case overdueRenewal
     /// A purchase that only an old proof told of; recorded likewise.
     case oldProof
-    /// An order that support looked up; recorded where the answer changed something. The changes are those beside the purchase's row.
+    /// An order that support looked up; recorded where the answer changed something. The changes are those beside the
+    /// purchase's row.
     case lookup(by: SupportActor, changes: [FieldChange])
     /// All purchases of a customer, for `refresh`, which makes its own record.
     case refresh
@@ -97,7 +98,8 @@ package struct LedgerEntry: Sendable {
     }
   }
 
-  /// Whether the cause may take a purchase from a customer: all but a claim with a bare transaction id, which shows no possession.
+  /// Whether the cause may take a purchase from a customer: all but a claim with a bare transaction id, which shows no
+  /// possession.
   var isProven: Bool { claim?.strength ?? .proof == .proof }
 
   /// The customer who claims the purchase; `nil` for none.
@@ -106,8 +108,8 @@ package struct LedgerEntry: Sendable {
   /// The name of the lock that serializes writes: the purchase's id, or the notification's uuid if it has no purchase.
   package var lockName: String? { originalTransactionID ?? notification?.uuid.uuidString }
 
-  /// The locks that this entry has in common with others: a client can send any number of purchases of one customer at once, and
-  /// one purchase for any number of customers.
+  /// The locks that this entry has in common with others: a client can send any number of purchases of one customer at
+  /// once, and one purchase for any number of customers.
   var lockKeys: [LedgerLockKey] {
     [lockName.map(LedgerLockKey.purchase), claimant.map(LedgerLockKey.customer)].compactMap(\.self)
   }
@@ -137,8 +139,8 @@ package struct Claim: Sendable {
 package enum ClaimStrength: Sendable, Hashable {
   /// The claimant shows possession: the app's rules decide.
   case proof
-  /// The claimant is an old build that names the transaction's id. It gets a purchase without an owner, and a device joins one
-  /// of other devices.
+  /// The claimant is an old build that names the transaction's id. It gets a purchase without an owner, and a device
+  /// joins one of other devices.
   case oldBuild
   /// The claimant, or a table or a file, names the id. It gets a purchase that has no owner, and for which Apple's
   /// `appAccountToken` names no user.
@@ -167,8 +169,8 @@ package struct LedgerReceipt: Sendable {
   var previousFirstPaidAt: Date?
   /// The first payment that is known now.
   var firstPaidAt: Date?
-  /// When the App Store signed the old proof, of this entry or an earlier one, by which the purchase gives access, if it has not
-  /// answered about it; see ``OldProofs``.
+  /// When the App Store signed the old proof, of this entry or an earlier one, by which the purchase gives access, if
+  /// it has not answered about it; see ``OldProofs``.
   package var unconfirmedProof: Date?
   /// The word for the notification's column `outcome`; `nil` where there is no notification.
   package var outcome: String?
@@ -180,8 +182,8 @@ package struct LedgerReceipt: Sendable {
   package var subscription: StoredSubscription? = nil
   /// The result of the claim.
   package var claim: ClaimOutcome = .settled(nil)
-  /// The app's records, this purchase included, of the claimant if the purchase is theirs, otherwise of the owner. `nil`
-  /// without an owner.
+  /// The app's records, this purchase included, of the claimant if the purchase is theirs, otherwise of the owner.
+  /// `nil` without an owner.
   package var customerRecords: CustomerRecords?
   /// The app's periods of free access.
   package var freeAccess = FreeAccess.never
@@ -314,8 +316,8 @@ package struct OwnershipMove: Sendable {
 package struct SupportTransfer: Sendable {
   package var customer: Customer
   package var author: SupportAuthor
-  /// Refuses a customer that no record contains. The ledger calls it under the customer's lock: the customer may have been
-  /// erased since support named it.
+  /// Refuses a customer that no record contains. The ledger calls it under the customer's lock: the customer may have
+  /// been erased since support named it.
   package var check: @Sendable (PostgresConnection) async throws -> Void
 
   package init(

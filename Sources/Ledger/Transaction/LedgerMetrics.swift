@@ -99,8 +99,8 @@ struct BusinessMetrics: Sendable {
   private let renewalsDue: MetricFamily<Counter, String>
   private let refunds: MetricFamily<Counter, String>
 
-  /// The oldest event that counts, in seconds. Older ones are restored purchases, or a history that is read for the first
-  /// time.
+  /// The oldest event that counts, in seconds. Older ones are restored purchases, or a history that is read for the
+  /// first time.
   private static let recent: TimeInterval = 7 * 86_400
 
   init(_ registry: PrometheusRegistry) {

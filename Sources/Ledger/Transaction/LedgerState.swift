@@ -77,14 +77,15 @@ struct LedgerState {
     purchases[fact.originalTransactionID, default: Purchase()].facts.add(fact)
   }
 
-  /// - Parameter unconfirmedProof: the date of the old proof by which it is known, if the App Store has not answered about it.
+  /// - Parameter unconfirmedProof: the date of the old proof by which it is known, if the App Store has not answered
+  ///   about it.
   mutating func load(_ stored: StoredSubscription, unconfirmedProof: Date? = nil) {
     purchases[stored.originalTransactionID, default: Purchase()].stored = stored
     purchases[stored.originalTransactionID]?.unconfirmedProof = unconfirmedProof
   }
 
-  /// - Parameter formerDevice: the device in a row from before receiptd; empty for none, also in a row that only records an
-  ///   erasure.
+  /// - Parameter formerDevice: the device in a row from before receiptd; empty for none, also in a row that only
+  ///   records an erasure.
   mutating func load(formerDevice: String, of originalTransactionID: String) {
     guard !formerDevice.isEmpty else { return }
     purchases[originalTransactionID, default: Purchase()].formerDevice = formerDevice
@@ -197,7 +198,8 @@ struct LedgerState {
     }.keys.sorted()
   }
 
-  /// The purchases of this batch that a customer has, and for which the App Store goes on signing an erased customer's token.
+  /// The purchases of this batch that a customer has, and for which the App Store goes on signing an erased customer's
+  /// token.
   var purchasesWithErasedTokens: [String] {
     purchases.filter { _, purchase in
       purchase.newRenewal != nil && purchase.stored?.erasure?.tokenDigests.isEmpty == false
@@ -282,7 +284,8 @@ extension LedgerState.Purchase {
     isChanged = true
     isValidation = isValidation || entry.isValidation
     receipt.subscription = now
-    // A proof that changes nothing reads the records of the customer who asks, not those of all devices that share the purchase.
+    // A proof that changes nothing reads the records of the customer who asks, not those of all devices that share the
+    // purchase.
     let isRepeated =
       entry.isValidation && !receipt.isNews && now.isCounted == before?.isCounted
       && now.owner == before?.owner
@@ -371,7 +374,8 @@ extension LedgerState.Purchase {
 }
 
 extension Subscription {
-  /// Whether the stored row has the same product, tier and phases. The configuration may have changed since it was written.
+  /// Whether the stored row has the same product, tier and phases. The configuration may have changed since it was
+  /// written.
   fileprivate func hasSameAccess(as stored: Subscription?) -> Bool {
     stored.map { $0.productID == productID && $0.tier == tier && $0.phases == phases } ?? false
   }

@@ -10,11 +10,11 @@ import Work
 /// Records a batch of entries in one transaction: locks, reads, decides, writes, commits.
 ///
 /// It takes two round trips, however many entries there are: lock and read; write and commit. There is a third where an
-/// app has its status on users' profiles (they are read with the second and written with the commit), and where a stored
-/// transaction is updated (the commit must not be sent before the number of updated rows is known).
+/// app has its status on users' profiles (they are read with the second and written with the commit), and where a
+/// stored transaction is updated (the commit must not be sent before the number of updated rows is known).
 ///
-/// The locks are transaction-level advisory locks, first on purchases and then on customers, each kind in ascending order,
-/// so two servers never deadlock. Unlike row locks they also cover rows that do not exist yet.
+/// The locks are transaction-level advisory locks, first on purchases and then on customers, each kind in ascending
+/// order, so two servers never deadlock. Unlike row locks they also cover rows that do not exist yet.
 struct LedgerTransaction {
   let entries: [LedgerEntry]
   /// Notifications of these entries that are probably stored, so their purchases are neither locked nor read.
@@ -31,8 +31,8 @@ struct LedgerTransaction {
   /// Begins the transaction, records the entries and commits.
   ///
   /// - Returns: a receipt for each entry, in order.
-  /// - Throws: ``NotificationsNotKept``, ``TransactionsElsewhere``, ``RowsChanged``, ``SupportRefusal`` or `PostgresError`.
-  ///   Nothing was written unless that is of kind `.outcomeUnknown`.
+  /// - Throws: ``NotificationsNotKept``, ``TransactionsElsewhere``, ``RowsChanged``, ``SupportRefusal`` or
+  ///   `PostgresError`. Nothing was written unless that is of kind `.outcomeUnknown`.
   func commit(in pool: PostgresPool) async throws -> [LedgerReceipt] {
     try await pool.withTransaction { connection in try await run(on: connection) }
   }
@@ -295,8 +295,8 @@ struct LedgerTransaction {
 /// Transactions that are stored as part of another purchase than the one they are signed for now.
 ///
 /// After a transfer or migration of an app its purchases can have new original ids (`previousOriginalTransactionId`). A
-/// stored transaction keeps its purchase, so that its refund ends the access that it granted. New transactions under the
-/// new id are a purchase of their own.
+/// stored transaction keeps its purchase, so that its refund ends the access that it granted. New transactions under
+/// the new id are a purchase of their own.
 struct TransactionsElsewhere: Error {
   /// The original id of each stored transaction.
   var homes: [String: String]
@@ -316,6 +316,6 @@ extension LedgerEntry {
   }
 }
 
-/// A stored transaction that the ledger read is gone or changed when it is updated: another server has written it as part of
-/// another purchase, or retention has deleted it. The next attempt reads it again.
+/// A stored transaction that the ledger read is gone or changed when it is updated: another server has written it as
+/// part of another purchase, or retention has deleted it. The next attempt reads it again.
 struct RowsChanged: Error {}

@@ -135,8 +135,8 @@ package final class LedgerWriter: Sendable {
     }
   }
 
-  /// Commits a batch and answers its entries. A bad entry fails alone; entries that meet a lock are set aside, so that they do not
-  /// delay the others.
+  /// Commits a batch and answers its entries. A bad entry fails alone; entries that meet a lock are set aside, so that
+  /// they do not delay the others.
   private func commit(_ batch: [Waiting]) async {
     if await commitAndAnswer(batch, lockTimeout: LockTimeout.shared) { return }
     var blocked: [Waiting] = []
@@ -154,8 +154,8 @@ package final class LedgerWriter: Sendable {
     if queue.withLock({ $0.setAside(blocked) }) { startSlowWorker() }
   }
 
-  /// Waits for the locks of the entries that were set aside. If the first entry of a group does not get its lock, the group fails
-  /// together.
+  /// Waits for the locks of the entries that were set aside. If the first entry of a group does not get its lock, the
+  /// group fails together.
   private func startSlowWorker() {
     Task(executorPreference: pool.executor) { [self] in
       while let (first, groups) = queue.withLock({ $0.nextGroup() }) {
@@ -168,8 +168,8 @@ package final class LedgerWriter: Sendable {
     }
   }
 
-  /// Answers entries whose lock was not granted. After 200 a notification would wait for a replay; after 503 the App Store sends
-  /// it again.
+  /// Answers entries whose lock was not granted. After 200 a notification would wait for a replay; after 503 the App
+  /// Store sends it again.
   private func refuse(_ entries: [Waiting]) {
     var metadata = Self.metadata(of: entries, because: "a lock was not granted in time")
     metadata["entries"] = "\(entries.count)"
@@ -181,7 +181,8 @@ package final class LedgerWriter: Sendable {
   }
 
   /// Runs a transaction for these entries. Log lines of a lone entry have its trace; those of a batch have none.
-  /// - Returns: whether the entries were answered. If not, nothing was written: one of them is bad, or its row is locked.
+  /// - Returns: whether the entries were answered. If not, nothing was written: one of them is bad, or its row is
+  ///   locked.
   private func commitAndAnswer(_ batch: [Waiting], lockTimeout: Duration) async -> Bool {
     await TraceContext.$current.withValue(batch.count == 1 ? batch[0].trace : nil) {
       await commitAndAnswerTraced(batch, lockTimeout)
@@ -244,8 +245,8 @@ package final class LedgerWriter: Sendable {
     return metadata
   }
 
-  /// Keeps at least the notification of an entry that cannot be recorded: the fault is the server's, the App Store stops
-  /// retrying after a few days, and a replay can repair it.
+  /// Keeps at least the notification of an entry that cannot be recorded: the fault is the server's, the App Store
+  /// stops retrying after a few days, and a replay can repair it.
   private func commitWithoutFacts(_ waiting: Waiting) async {
     guard var notification = waiting.entry.notification, notification.pendingReason != .failed,
       !waiting.entry.isReplay
@@ -280,7 +281,8 @@ package final class LedgerWriter: Sendable {
       } catch let error as PostgresError where error.isRetryable && attempts < 3 {
         attempts += 1
       } catch let error as PostgresError where error.sqlState == "23505" && attempts < 3 {
-        // Another server has just written one of the transactions as part of another purchase: the next attempt reads it.
+        // Another server has just written one of the transactions as part of another purchase: the next attempt reads
+        // it.
         attempts += 1
       } catch is NotificationsNotKept {
         logger.notice("stored notifications are missing from the database; recording them again")
@@ -300,9 +302,9 @@ package final class LedgerWriter: Sendable {
 
 /// A cache of notifications that this server has recently committed.
 ///
-/// A repeated notification costs one lookup by uuid: its purchase is neither locked nor read. The cache may be wrong, since
-/// the database may have been restored to an earlier state. Each notification has one slot, which the next one with the
-/// same slot overwrites, so the cache never takes more than 2 MB.
+/// A repeated notification costs one lookup by uuid: its purchase is neither locked nor read. The cache may be wrong,
+/// since the database may have been restored to an earlier state. Each notification has one slot, which the next one
+/// with the same slot overwrites, so the cache never takes more than 2 MB.
 package final class RecentNotifications: Sendable {
   private static let bits = 18
   private let slots = Mutex([UInt64](repeating: 0, count: 1 << bits))
@@ -341,5 +343,6 @@ package final class RecentNotifications: Sendable {
   }
 }
 
-/// Notifications that ``RecentNotifications`` has are missing: the database was restored, or retention has deleted them.
+/// Notifications that ``RecentNotifications`` has are missing: the database was restored, or retention has deleted
+/// them.
 struct NotificationsNotKept: Error {}

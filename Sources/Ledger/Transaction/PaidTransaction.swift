@@ -5,11 +5,11 @@ import Subscriptions
 
 /// The definition of a paid transaction, for `kpi_daily` and the metrics: a free introductory period does not count.
 ///
-/// SQL counts rows, and the ledger counts facts as they are committed: each condition has a twin below, and a test compares
-/// them.
+/// SQL counts rows, and the ledger counts facts as they are committed: each condition has a twin below, and a test
+/// compares them.
 package enum PaidTransaction {
-  /// Whether a row of `transactions` under the alias `t` is a free period of an offer (``TransactionFact/isFreeOffer``). It
-  /// may have no price.
+  /// Whether a row of `transactions` under the alias `t` is a free period of an offer
+  /// (``TransactionFact/isFreeOffer``). It may have no price.
   static let isFreeOffer: Query = "coalesce(t.other_claims ->> 'offerDiscountType' = 'FREE_TRIAL', false)"
 
   /// Whether a row of `transactions` under the alias `t` was paid for.
@@ -17,8 +17,8 @@ package enum PaidTransaction {
     NOT (coalesce(t.price_milliunits = 0, false) OR \(isFreeOffer))
     """
 
-  /// Whether a row of `transactions` under the alias `t` restores a non-consumable. A restored purchase has a transaction
-  /// of its own, with the day of the restore and the price. The first transaction after a refund is a sale.
+  /// Whether a row of `transactions` under the alias `t` restores a non-consumable. A restored purchase has a
+  /// transaction of its own, with the day of the restore and the price. The first transaction after a refund is a sale.
   package static let isRestored: Query = """
     CASE WHEN t.kind = 'Non-Consumable' AND t.transaction_id <> t.original_transaction_id THEN NOT EXISTS (
       SELECT FROM transactions r
@@ -31,8 +31,8 @@ package enum PaidTransaction {
       ELSE false END
     """
 
-  /// When the customer of a row of `trials` under the alias `r`, its Apple Account or its device, first paid for anything;
-  /// NULL if it has not. The trial is converted if that is after its start.
+  /// When the customer of a row of `trials` under the alias `r`, its Apple Account or its device, first paid for
+  /// anything; NULL if it has not. The trial is converted if that is after its start.
   package static let firstOfTrial: Query = """
     (
       SELECT min(t.purchase_date) FROM subscriptions s JOIN transactions t USING (original_transaction_id)

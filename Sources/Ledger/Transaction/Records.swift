@@ -186,8 +186,8 @@ package enum TransactionRows {
       """
   }
 
-  /// Updates stored transactions. The ledger has chosen the newer signature; the condition on `signed_at` guards against
-  /// other writers. Fewer updated rows than records mean that a row was changed or deleted since.
+  /// Updates stored transactions. The ledger has chosen the newer signature; the condition on `signed_at` guards
+  /// against other writers. Fewer updated rows than records mean that a row was changed or deleted since.
   ///
   /// `= ANY(ids)` repeats the join's ids so that every generic plan starts from them, also one made on an empty table.
   static func update(_ records: [TransactionRecord], at instant: Date) -> Query {

@@ -4,8 +4,9 @@ import Subscriptions
 import Work
 
 extension LedgerEntry {
-  /// Whether a transaction of this entry may be an old proof: a client's, or one of the notification history, of which a refund may come
-  /// later in the same run. Any notification may tell of a transaction whose end is signed on an unknown one.
+  /// Whether a transaction of this entry may be an old proof: a client's, or one of the notification history, of which
+  /// a refund may come later in the same run. Any notification may tell of a transaction whose end is signed on an
+  /// unknown one.
   var hasOldProofs: Bool {
     transactions.contains { mayBeOldProof($0.fact) || $0.fact.mayEndByAnother }
   }
@@ -18,7 +19,8 @@ extension LedgerEntry {
 
   private func isOld(_ fact: TransactionFact) -> Bool { instant > fact.signedAt + OldProofRows.age }
 
-  /// The old transaction by which the purchase gives access since this entry; `nil` where it gave the same access before, or gives none.
+  /// The old transaction by which the purchase gives access since this entry; `nil` where it gave the same access
+  /// before, or gives none.
   /// - Parameters:
   ///   - facts: the facts of the purchase with those of this entry.
   ///   - former: the facts before it; `nil` where ``hasOldProofs`` is false.
@@ -49,7 +51,8 @@ extension LedgerEntry {
       proofs = news.map { UnconfirmedProof($0, isOfHistory: isOfHistory) }
     }
     if let formerEnd = before?.accessEnd(at: instant), formerEnd >= end { return nil }
-    // An earlier entry's transaction may give access only now: a later one hid it, or a renewal info or the configuration extends it.
+    // An earlier entry's transaction may give access only now: a later one hid it, or a renewal info or the
+    // configuration extends it.
     if isCurrentOld,
       current.mayEndByAnother || mayBeOldProof(current)
         || !transactions.contains(where: { $0.fact.transactionID == id })
@@ -65,8 +68,8 @@ extension LedgerEntry {
 /// A proof after which the App Store may have signed a refund of which no notification told.
 struct UnconfirmedProof: Sendable {
   var signedAt: Date
-  /// Reconciling must have read the history of notifications from here on to rule out a refund. Where another transaction may have the
-  /// end, only a history from the purchase on counts.
+  /// Reconciling must have read the history of notifications from here on to rule out a refund. Where another
+  /// transaction may have the end, only a history from the purchase on counts.
   var needsHistorySince: Date
   /// Whether the history that reconciling is reading told of it: the rest of the history has what came after it.
   var isOfHistory: Bool
@@ -99,14 +102,15 @@ extension Subscription {
 }
 
 extension TransactionFact {
-  /// Whether the access may have ended by another transaction: an upgrade replaced this one, or this one is the copy of a restored
-  /// purchase, and Apple signs a refund on only one of its copies.
+  /// Whether the access may have ended by another transaction: an upgrade replaced this one, or this one is the copy of
+  /// a restored purchase, and Apple signs a refund on only one of its copies.
   fileprivate var mayEndByAnother: Bool {
     isUpgraded || kind == .nonConsumable && transactionID != originalTransactionID
   }
 
-  /// Whether it gives access, or for as long, where a former fact about the transaction did not: it was unknown, or known as revoked,
-  /// upgraded or with an earlier end. A transaction that was upgraded since gives what it gave, but another one replaced it.
+  /// Whether it gives access, or for as long, where a former fact about the transaction did not: it was unknown, or
+  /// known as revoked, upgraded or with an earlier end. A transaction that was upgraded since gives what it gave, but
+  /// another one replaced it.
   fileprivate func givesMore(than former: TransactionFact?) -> Bool {
     guard let former else { return true }
     return former.revocationDate != nil && revocationDate == nil || former.isUpgraded != isUpgraded
@@ -119,16 +123,16 @@ package enum OldProofRows {
   /// The age from which a proof is old, in seconds.
   static let age: TimeInterval = 86_400
 
-  /// The longest time since the end of the history that was read, in seconds: three runs of the reconciliation. A refund since is
-  /// left to notifications.
+  /// The longest time since the end of the history that was read, in seconds: three runs of the reconciliation. A
+  /// refund since is left to notifications.
   private static let historyAge: TimeInterval = 3 * 3_600
 
-  /// How long the App Store is not asked about a purchase that the history told of, in seconds, unless a client asks: the end of the
-  /// run, or of a later one, is its answer (``settleByHistory(of:in:limit:at:)``).
+  /// How long the App Store is not asked about a purchase that the history told of, in seconds, unless a client asks:
+  /// the end of the run, or of a later one, is its answer (``settleByHistory(of:in:limit:at:)``).
   package static let historyPatience: TimeInterval = 86_400
 
-  /// Marks purchases that give access by an old proof, unless the notification history that was read reaches back to it, and up
-  /// to the last hours: that history has a refund since.
+  /// Marks purchases that give access by an old proof, unless the notification history that was read reaches back to
+  /// it, and up to the last hours: that history has a refund since.
   static func mark(
     _ proofs: [(originalTransactionID: String, proof: UnconfirmedProof)], at instant: Date
   ) -> Query {
@@ -146,8 +150,8 @@ package enum OldProofRows {
     """
   }
 
-  /// Forgets the marks of some purchases that the history told of, once reconciling has read it up to the last hours. Each row of the
-  /// answer is a purchase.
+  /// Forgets the marks of some purchases that the history told of, once reconciling has read it up to the last hours.
+  /// Each row of the answer is a purchase.
   package static func settleByHistory(
     of bundleID: String, in environment: String, limit: Int, at instant: Date
   ) -> Query {
@@ -169,8 +173,8 @@ package enum OldProofRows {
   package static let isLeftToHistory: StaticString =
     "old_proof_due_at = old_proof_marked_at + interval '86400 seconds' AND old_proof_asked_at IS NULL"
 
-  /// Records that the App Store has told of purchases, each with the transactions that it signed. Those without an old proof stay as they
-  /// are, and so do those of whose current transaction it told nothing since the proof.
+  /// Records that the App Store has told of purchases, each with the transactions that it signed. Those without an old
+  /// proof stay as they are, and so do those of whose current transaction it told nothing since the proof.
   package static func markTold(
     _ told: [(originalTransactionID: String, fact: TransactionFact)], at instant: Date
   ) -> Query {

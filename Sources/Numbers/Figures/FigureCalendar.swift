@@ -44,7 +44,8 @@ package struct FigureCalendar: Sendable {
     return lastDay < end
   }
 
-  /// One row: the last counted day (`day`) up to a day, its `as_of`, and whether it `is_over`; no row if none was counted.
+  /// One row: the last counted day (`day`) up to a day, its `as_of`, and whether it `is_over`; no row if none was
+  /// counted.
   static func last(upTo day: Day) -> Query {
     """
     SELECT day::text AS day, to_char(as_of AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"') AS as_of,

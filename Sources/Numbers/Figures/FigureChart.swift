@@ -167,8 +167,8 @@ extension FigureChart {
     calendar.months.first.flatMap { Day($0.start) } ?? calendar.firstDay
   }
 
-  /// SQL: the rows `place`, `name`, `rank`, `value` of grouped rows `place`, `name`, `above`, `below`: the most frequent names,
-  /// and `(other)`.
+  /// SQL: the rows `place`, `name`, `rank`, `value` of grouped rows `place`, `name`, `above`, `below`: the most
+  /// frequent names, and `(other)`.
   private static func named(_ grouped: Query, value: StaticString) -> Query {
     """
     WITH grouped AS MATERIALIZED (\(grouped)),

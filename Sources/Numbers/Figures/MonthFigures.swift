@@ -77,8 +77,8 @@ package enum MonthFigure: String, Sendable, CaseIterable {
     }
   }
 
-  /// One row for each month with all figures of a source: of the days up to the last counted one, and under `same_…` of the days
-  /// up to the same day of the month as the calendar's last one.
+  /// One row for each month with all figures of a source: of the days up to the last counted one, and under `same_…` of
+  /// the days up to the same day of the month as the calendar's last one.
   fileprivate static func months(
     _ source: Source, _ scope: FigureScope, _ calendar: FigureCalendar
   ) -> Query {

@@ -92,8 +92,8 @@ package struct MonthlyRevenue: Sendable, Hashable {
 
   package init() {}
 
-  /// Adds a subscription, as the column `mrr` of `kpi_daily` counts it, but not rounded: of a year a twelfth; of less than half a
-  /// month, by days.
+  /// Adds a subscription, as the column `mrr` of `kpi_daily` counts it, but not rounded: of a year a twelfth; of less
+  /// than half a month, by days.
   mutating func add(_ subscription: Subscription, in app: App?, at instant: Date) {
     let fact = subscription.current
     guard fact.kind == .autoRenewable, fact.environment == .production, fact.ownership != "FAMILY_SHARED",

@@ -8,8 +8,8 @@ import Work
 
 /// Compares what the customers have with what they would have under another configuration. It writes nothing.
 ///
-/// A customer's purchases are folded again from the signed facts, by the same code that folds them for the ledger. Children's devices
-/// follow their parents and are not compared.
+/// A customer's purchases are folded again from the signed facts, by the same code that folds them for the ledger.
+/// Children's devices follow their parents and are not compared.
 package struct WhatIf: Sendable {
   let current: AppCatalog
   let other: AppCatalog
@@ -201,8 +201,8 @@ extension PostgresConnection {
 
 /// The customers of an app in the order of their ids, page by page: those with a purchase, a trial or a grant.
 ///
-/// A page reads the next customers of all apps, so that a statement ends in time for an app with few customers beside a large one too.
-/// Arrays and not `EXISTS`, which the planner may answer by a hash of the whole table for each page.
+/// A page reads the next customers of all apps, so that a statement ends in time for an app with few customers beside a
+/// large one too. Arrays and not `EXISTS`, which the planner may answer by a hash of the whole table for each page.
 private struct CustomerPages {
   private let app: App
   private var last: Customer?

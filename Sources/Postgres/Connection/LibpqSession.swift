@@ -110,8 +110,8 @@ struct LibpqSession {
 
 /// A cancel request for the current query of a connection.
 ///
-/// @unchecked, because libpq documents that any thread may use a `PGcancel`, also while its connection is in use or closed.
-/// It is used once.
+/// @unchecked, because libpq documents that any thread may use a `PGcancel`, also while its connection is in use or
+/// closed. It is used once.
 struct CancelRequest: @unchecked Sendable {
   private let request: OpaquePointer
 
@@ -135,12 +135,14 @@ struct CancelRequest: @unchecked Sendable {
 extension LibpqSession {
   /// Connects and logs in. Blocks: call it on a thread of its own.
   ///
-  /// libpq's non-blocking call (`PQconnectStart`) also resolves names with a blocking call, and has no timeout per host. The
-  /// blocking call has that timeout, which is needed to try the next host, and supports `target_session_attrs`.
+  /// libpq's non-blocking call (`PQconnectStart`) also resolves names with a blocking call, and has no timeout per
+  /// host. The blocking call has that timeout, which is needed to try the next host, and supports
+  /// `target_session_attrs`.
   static func connect(_ configuration: PostgresConfiguration) throws(PostgresError) -> LibpqSession {
     let seconds = max(2, configuration.connectTimeout.components.seconds)
     let silence = max(1000, configuration.queryTimeout.components.seconds * 1000)
-    // The last occurrence of a keyword counts: those before `dbname` are defaults, and the URI in `dbname` overrides them.
+    // The last occurrence of a keyword counts: those before `dbname` are defaults, and the URI in `dbname` overrides
+    // them.
     let options: KeyValuePairs<String, String> = [
       "connect_timeout": String(seconds),
       "fallback_application_name": configuration.applicationName,
@@ -163,9 +165,10 @@ extension LibpqSession {
     return session
   }
 
-  /// Makes the server end a transaction whose client has vanished; its locks would be held for hours. And looks for tables
-  /// and functions in the schemas `receiptd` and `public` alone: PostgreSQL's default is `"$user", public`, so a role that may
-  /// create schemas could make one that is named like the server's role, with functions that the server would run.
+  /// Makes the server end a transaction whose client has vanished; its locks would be held for hours. And looks for
+  /// tables and functions in the schemas `receiptd` and `public` alone: PostgreSQL's default is `"$user", public`, so a
+  /// role that may create schemas could make one that is named like the server's role, with functions that the server
+  /// would run.
   ///
   /// PgBouncer refuses these options. The options of the URI come last, so they override these.
   private static func options(_ configuration: PostgresConfiguration, _ silence: Int64) -> String {

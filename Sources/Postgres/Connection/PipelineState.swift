@@ -77,8 +77,8 @@ struct PipelineState {
   private static let begin: Query = "begin"
   private static let commit: Query = "commit"
 
-  /// Closes the statements that the cache evicted. They have a pipeline of their own, so that a failure does not affect the
-  /// caller's batch, and are not sent in a transaction, which a failure would abort.
+  /// Closes the statements that the cache evicted. They have a pipeline of their own, so that a failure does not affect
+  /// the caller's batch, and are not sent in a transaction, which a failure would abort.
   private mutating func closeEvicted(_ steps: inout [PipelineResults.Step]) -> Bool {
     if statements.evicted.isEmpty || session.status != .idle { return true }
     for name in statements.takeEvicted() {
@@ -111,7 +111,8 @@ struct PipelineState {
   mutating func receive() -> Bool {
     let isConnected = session.consumeInput()
     guard var awaited else {
-      // Parses notices. While no query runs, libpq reports a fatal error as a notice, and the end of file may come later.
+      // Parses notices. While no query runs, libpq reports a fatal error as a notice, and the end of file may come
+      // later.
       _ = session.hasResult
       return isConnected && !session.isBroken && notices.lastWords == nil
     }
@@ -158,8 +159,8 @@ extension PostgresError {
   /// "prepared statement does not exist": after DISCARD ALL, or when a pooler has switched to another server process.
   fileprivate var isStatementForgotten: Bool { sqlState == "26000" }
 
-  /// "cached plan must not change result type": a column was added or changed. Other errors have the same SQLSTATE, so the
-  /// server's function is compared too.
+  /// "cached plan must not change result type": a column was added or changed. Other errors have the same SQLSTATE, so
+  /// the server's function is compared too.
   fileprivate var isPlanOutdated: Bool { sqlState == "0A000" && report?.routine == "RevalidateCachedQuery" }
 
   /// Whether the batch would succeed after the statements are prepared again.

@@ -24,8 +24,8 @@ final class PipelinedConnection: Sendable {
     var continuation: Continuation?
     var wasIdle = true
     var deadline = MonotonicInstant(nanoseconds: 0)
-    /// When the timer fires. A timer that fires before the deadline is set again then: with a constant timeout, that is once
-    /// per timeout and not once per query.
+    /// When the timer fires. A timer that fires before the deadline is set again then: with a constant timeout, that is
+    /// once per timeout and not once per query.
     var timerFiresAt: MonotonicInstant?
     var timer: any DispatchSourceTimer
     /// The watch of the socket, until the connection ends.
@@ -260,8 +260,8 @@ final class PipelinedConnection: Sendable {
       })
   }
 
-  /// Closes a lost connection. The server's last message is preferred to libpq's error; the error of an earlier statement is
-  /// not the reason.
+  /// Closes a lost connection. The server's last message is preferred to libpq's error; the error of an earlier
+  /// statement is not the reason.
   private func connectionLost(_ state: inout State) -> Outcome? {
     let failure = state.pipeline.awaited?.failure.flatMap { $0.report == nil || $0.endedSession ? $0 : nil }
     let reason = PostgresError.Kind.unavailable(

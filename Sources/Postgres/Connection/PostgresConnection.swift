@@ -58,8 +58,8 @@ public final class PostgresConnection: Sendable {
     return try await run(.queries(queries), timeout: timeout).results
   }
 
-  /// In a transaction: runs the statements as ``pipeline(_:)`` does and commits, in the same round trip. No statement may
-  /// follow. When a statement fails, nothing is committed, and the transaction is in the failed state.
+  /// In a transaction: runs the statements as ``pipeline(_:)`` does and commits, in the same round trip. No statement
+  /// may follow. When a statement fails, nothing is committed, and the transaction is in the failed state.
   ///
   /// - Returns: the rows of each.
   /// - Throws: ``PostgresError``; of kind `.outcomeUnknown` if no response came, and with
@@ -70,8 +70,8 @@ public final class PostgresConnection: Sendable {
     return try await commit(with: .queries(queries, commits: true))
   }
 
-  /// Runs statements without values, as `psql` does. Outside of a transaction they form one transaction, unless they begin
-  /// or end transactions.
+  /// Runs statements without values, as `psql` does. Outside of a transaction they form one transaction, unless they
+  /// begin or end transactions.
   ///
   /// - Returns: the server's notices.
   @discardableResult

@@ -12,12 +12,12 @@ public struct PostgresError: Error, Sendable {
     case poolExhausted
     /// The pool was closed.
     case closed
-    /// The transaction may or may not be committed: the connection was lost, or the deadline passed, after COMMIT was sent
-    /// and before its response. Or the wait for a synchronous standby was cancelled: the transaction is committed, and a
-    /// failover may undo it.
+    /// The transaction may or may not be committed: the connection was lost, or the deadline passed, after COMMIT was
+    /// sent and before its response. Or the wait for a synchronous standby was cancelled: the transaction is committed,
+    /// and a failover may undo it.
     case outcomeUnknown(String)
-    /// The server refused the statement with this SQLSTATE (PostgreSQL documentation, appendix A). ``PostgresError/report``
-    /// has the details.
+    /// The server refused the statement with this SQLSTATE (PostgreSQL documentation, appendix A).
+    /// ``PostgresError/report`` has the details.
     case server(sqlState: String)
     /// A bound value cannot be sent.
     case encoding(String)
@@ -33,8 +33,8 @@ public struct PostgresError: Error, Sendable {
   public let report: ServerReport?
   /// Whether a statement was sent without getting a response.
   let wasSent: Bool
-  /// Whether nothing was committed, so that the work can be repeated on another connection: the connection was lost before a
-  /// statement ran, the transaction was rolled back, or the server refuses writes.
+  /// Whether nothing was committed, so that the work can be repeated on another connection: the connection was lost
+  /// before a statement ran, the transaction was rolled back, or the server refuses writes.
   var isSafeToRepeat = false
   /// Whether the commit failed, so that no transaction is open.
   public internal(set) var endedTransaction = false
@@ -52,14 +52,15 @@ public struct PostgresError: Error, Sendable {
   /// The SQLSTATE, if the server sent one.
   public var sqlState: String? { report?.sqlState }
 
-  /// Whether the same transaction may succeed when it is repeated: a serialization failure (40001) or a deadlock (40P01).
+  /// Whether the same transaction may succeed when it is repeated: a serialization failure (40001) or a deadlock
+  /// (40P01).
   public var isRetryable: Bool { sqlState == "40001" || sqlState == "40P01" }
 
   /// Whether the database is unreachable or refuses all work for now.
   ///
   /// These are class 08, shutdown and start-up (57P01, 57P02, 57P03), too many connections (53300), a read-only server
-  /// (25006), timeouts of a transaction (25P03, 25P04) or an idle session (57P05), any other end of the session, lost or
-  /// failed connections, an exhausted pool, and timeouts.
+  /// (25006), timeouts of a transaction (25P03, 25P04) or an idle session (57P05), any other end of the session, lost
+  /// or failed connections, an exhausted pool, and timeouts.
   public var isUnavailable: Bool {
     switch kind {
     case .unavailable, .timedOut, .poolExhausted, .closed, .outcomeUnknown: true
@@ -69,8 +70,8 @@ public struct PostgresError: Error, Sendable {
     }
   }
 
-  /// Whether the server or a pooler ended the session with this error. The severity decides, because each version and each
-  /// pooler has reasons of its own.
+  /// Whether the server or a pooler ended the session with this error. The severity decides, because each version and
+  /// each pooler has reasons of its own.
   public var endedSession: Bool { report?.endsSession ?? false }
 
   /// Whether a lock was not granted within the `lock_timeout` (55P03).
@@ -78,16 +79,16 @@ public struct PostgresError: Error, Sendable {
 
   /// Whether the error is transient and does not concern the statement itself.
   ///
-  /// These are timeouts of a lock or a statement (55P03, 57014), a transaction rollback (class 40), insufficient resources
-  /// (53), system errors (58), prepared statements of another session (26000, 42P05), and unavailability.
+  /// These are timeouts of a lock or a statement (55P03, 57014), a transaction rollback (class 40), insufficient
+  /// resources (53), system errors (58), prepared statements of another session (26000, 42P05), and unavailability.
   public var isTransient: Bool {
     guard case .server(let sqlState) = kind else { return isUnavailable }
     return isUnavailable || ["55P03", "57014", "26000", "42P05"].contains(sqlState)
       || ["40", "53", "58"].contains(String(sqlState.prefix(2)))
   }
 
-  /// Whether a table, a column, a function, a constraint or a privilege that the statement needs is missing: the database is
-  /// being restored, or `search_path` is wrong.
+  /// Whether a table, a column, a function, a constraint or a privilege that the statement needs is missing: the
+  /// database is being restored, or `search_path` is wrong.
   public var isSchemaIncomplete: Bool {
     guard case .server(let sqlState) = kind else { return false }
     return Self.incompleteSchemaStates.contains(sqlState)
@@ -106,7 +107,8 @@ public struct PostgresError: Error, Sendable {
 }
 
 extension PostgresError: CustomStringConvertible {
-  /// A sentence for a log without bound values: the server's detail is omitted, and so are values that its message quotes.
+  /// A sentence for a log without bound values: the server's detail is omitted, and so are values that its message
+  /// quotes.
   public var description: String {
     switch kind {
     case .unavailable(let reason): "the database is unavailable: \(reason)"
@@ -120,8 +122,8 @@ extension PostgresError: CustomStringConvertible {
   }
 }
 
-/// An error or a notice of the server: the fields of an ErrorResponse or NoticeResponse message (PostgreSQL documentation,
-/// "Error and Notice Message Fields").
+/// An error or a notice of the server: the fields of an ErrorResponse or NoticeResponse message (PostgreSQL
+/// documentation, "Error and Notice Message Fields").
 public struct ServerReport: Sendable, Equatable {
   /// `ERROR`, `FATAL`, `PANIC`, `WARNING`, `NOTICE`, …, never translated.
   public var severity: String
@@ -163,8 +165,8 @@ extension ServerReport {
   /// Whether the server or a pooler ends the session with this report.
   var endsSession: Bool { severity == "FATAL" || severity == "PANIC" }
 
-  /// Whether PostgreSQL itself ends the session while no statement is being committed: by an administrator, a fast shutdown
-  /// or a timeout of the session. A pooler's report does not name the server's function.
+  /// Whether PostgreSQL itself ends the session while no statement is being committed: by an administrator, a fast
+  /// shutdown or a timeout of the session. A pooler's report does not name the server's function.
   var interruptsSession: Bool { endsSession && routine == "ProcessInterrupts" }
 
   /// The fields of an error or notice result; nil for a result without SQLSTATE, which libpq makes when the connection

@@ -43,8 +43,8 @@ extension [ServerReport] {
 }
 
 extension ServerReport {
-  /// Whether the wait for a synchronous standby (`SyncRepWaitForLSN`) was cancelled: the primary has committed and reports
-  /// success, but a failover would undo the commit. The message is translated; the routine is not.
+  /// Whether the wait for a synchronous standby (`SyncRepWaitForLSN`) was cancelled: the primary has committed and
+  /// reports success, but a failover would undo the commit. The message is translated; the routine is not.
   fileprivate var isLocalCommit: Bool {
     severity == "WARNING" && routine == "SyncRepWaitForLSN"
   }
@@ -94,12 +94,12 @@ extension PostgresConnection {
     }
   }
 
-  /// In a transaction: runs `queries` and, in the same round trip, `more` under a savepoint. A failure in `more` rolls back
-  /// only `more`.
+  /// In a transaction: runs `queries` and, in the same round trip, `more` under a savepoint. A failure in `more` rolls
+  /// back only `more`.
   ///
   /// - Parameter time: added to the timeout because of `more`.
-  /// - Returns: the rows of `queries`; and the open savepoint of `more`, to be continued in ``savepoint(continuing:_:)``, or
-  ///   the error for which it was rolled back.
+  /// - Returns: the rows of `queries`; and the open savepoint of `more`, to be continued in
+  ///   ``savepoint(continuing:_:)``, or the error for which it was rolled back.
   /// - Throws: as ``pipeline(_:)``, for `queries`, a lost connection or an ended transaction.
   nonisolated(nonsending) public func pipeline(
     _ queries: [Query], attempting more: [Query], within time: Duration = .zero

@@ -1,8 +1,8 @@
-/// The transaction of a leased connection: the statements that wait for the next batch, and whether anything of the lease
-/// may be committed. It takes events and does no I/O.
+/// The transaction of a leased connection: the statements that wait for the next batch, and whether anything of the
+/// lease may be committed. It takes events and does no I/O.
 ///
-/// A transaction goes `none` → `begun` → `open` → `committing` → `committed`; ``end(with:_:)`` leads back to `none`. A COMMIT
-/// that fails leads back to `open`; one without a response, or a script, leads to `uncertain`.
+/// A transaction goes `none` → `begun` → `open` → `committing` → `committed`; ``end(with:_:)`` leads back to `none`. A
+/// COMMIT that fails leads back to `open`; one without a response, or a script, leads to `uncertain`.
 struct TransactionState {
   /// The phase of the transaction.
   enum Phase: Equatable {
@@ -77,8 +77,8 @@ struct TransactionState {
     return true
   }
 
-  /// A batch is about to be sent, after the pending statements: `begun` → `open`. With COMMIT: `begun`, `open`, `uncertain` →
-  /// `committing`. A script: `open` → `uncertain`.
+  /// A batch is about to be sent, after the pending statements: `begun` → `open`. With COMMIT: `begun`, `open`,
+  /// `uncertain` → `committing`. A script: `open` → `uncertain`.
   ///
   /// - Throws: the reason why the batch must not be sent; the state is as before.
   mutating func send(_ batch: Batch, _ session: SessionStatus) throws(PostgresError) {
@@ -114,7 +114,8 @@ struct TransactionState {
 
   /// The server has refused a batch: `committing` → the phase before it.
   ///
-  /// - Returns: whether the lease can be repeated, because the batch was the first one and the server refuses all writes.
+  /// - Returns: whether the lease can be repeated, because the batch was the first one and the server refuses all
+  ///   writes.
   mutating func failed(_ error: PostgresError) -> Bool {
     switch phase {
     case .none:
@@ -126,8 +127,8 @@ struct TransactionState {
     return false
   }
 
-  /// The connection was closed before the response of a batch: `committing` → `uncertain`, or `open` if the server has not
-  /// read the batch.
+  /// The connection was closed before the response of a batch: `committing` → `uncertain`, or `open` if the server has
+  /// not read the batch.
   mutating func lost(isUnread: Bool) {
     switch phase {
     case .none: if !isUnread { hasRun = true }
@@ -164,8 +165,8 @@ struct TransactionState {
 
   /// The transaction has ended with an error: any phase → `none`.
   ///
-  /// - Returns: whether it can be repeated on another connection: it is not committed, and this connection was lost or the
-  ///   server refuses writes.
+  /// - Returns: whether it can be repeated on another connection: it is not committed, and this connection was lost or
+  ///   the server refuses writes.
   mutating func end(with error: any Error, _ session: SessionStatus) -> Bool {
     defer { phase = .none }
     switch phase {

@@ -9,8 +9,8 @@ struct MigrationFile: Sendable, Equatable {
   let version: String
   /// The rest of the name without `.sql`.
   let name: String
-  /// The parts of the file between the lines ``separator``, each of which is a transaction. A part has an empty line for each line
-  /// before it, so that positions in it are those of the file.
+  /// The parts of the file between the lines ``separator``, each of which is a transaction. A part has an empty line
+  /// for each line before it, so that positions in it are those of the file.
   let steps: [String]
   /// SHA-256 of the file's bytes, in hexadecimal.
   let checksum: String

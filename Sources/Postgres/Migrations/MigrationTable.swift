@@ -20,12 +20,12 @@ struct MigrationTable {
     return try rows.first?.decode("oid", as: Int64?.self).map(MigrationTable.init)
   }
 
-  /// A lock of the transaction: a pooler in transaction mode would pass a session's lock to another client. The number is
-  /// "migrate" in ASCII; `AdvisoryLock` lists it with all other keys.
+  /// A lock of the transaction: a pooler in transaction mode would pass a session's lock to another client. The number
+  /// is "migrate" in ASCII; `AdvisoryLock` lists it with all other keys.
   static let lock: Query = "select pg_advisory_xact_lock(30796665482998885)"
 
-  /// Makes the table in the last schema of `search_path`, which is `public` by default: the first migrations may find one for
-  /// later ones.
+  /// Makes the table in the last schema of `search_path`, which is `public` by default: the first migrations may find
+  /// one for later ones.
   static func create(_ connection: PostgresConnection) async throws -> MigrationTable {
     let rows = try await connection.query(
       "select quote_ident((current_schemas(false))[array_upper(current_schemas(false), 1)]) as schema")

@@ -1,15 +1,15 @@
 public import Logging
 public import Platform
 
-/// Applies the SQL files of a folder once each, in the order of their names. Each has a transaction of its own, which also
-/// inserts its row in `schema_migrations`.
+/// Applies the SQL files of a folder once each, in the order of their names. Each has a transaction of its own, which
+/// also inserts its row in `schema_migrations`.
 ///
-/// A file may be divided into several transactions by lines `-- migrate: new transaction`. The last one inserts the row, so an
-/// attempt that fails runs all of them again. They share a session until it ends or a lock is not granted, so a setting must be
-/// local to its transaction.
+/// A file may be divided into several transactions by lines `-- migrate: new transaction`. The last one inserts the
+/// row, so an attempt that fails runs all of them again. They share a session until it ends or a lock is not granted,
+/// so a setting must be local to its transaction.
 ///
-/// A table may be in use. Behind a lock that a migration waits for, every other statement on the table waits too. So each
-/// transaction has a short `lock_timeout`, and is retried with exponential backoff when that has passed.
+/// A table may be in use. Behind a lock that a migration waits for, every other statement on the table waits too. So
+/// each transaction has a short `lock_timeout`, and is retried with exponential backoff when that has passed.
 ///
 /// Several servers may migrate at the same time: each transaction first takes an advisory lock and then checks whether
 /// another server has applied the file.
@@ -62,8 +62,8 @@ public struct Migrator: Sendable {
   /// Runs the pending files. Rows later than all files are no error: a newer version may have migrated this database.
   ///
   /// - Returns: the files that this call applied; other servers may have applied some at the same time.
-  /// - Throws: ``MigrationError`` of kind `.changed` or `.removed` before any file is run, if an applied file was edited or
-  ///   is missing; of kind `.failed` for the first file that fails. The files before it stay applied.
+  /// - Throws: ``MigrationError`` of kind `.changed` or `.removed` before any file is run, if an applied file was
+  ///   edited or is missing; of kind `.failed` for the first file that fails. The files before it stay applied.
   @discardableResult
   public func apply() async throws -> [MigrationEntry] {
     let files = try await filesToRun()
@@ -76,8 +76,9 @@ public struct Migrator: Sendable {
     return applied
   }
 
-  /// Runs the transactions of one file on one connection. After a deadlock with servers of the previous version, after the
-  /// `lock_timeout`, or when the session ended between two transactions, the failed one runs again on a new connection.
+  /// Runs the transactions of one file on one connection. After a deadlock with servers of the previous version, after
+  /// the `lock_timeout`, or when the session ended between two transactions, the failed one runs again on a new
+  /// connection.
   ///
   /// - Returns: nil if another server has applied it.
   private func apply(_ file: MigrationFile, _ table: MigrationTable) async throws -> MigrationEntry? {

@@ -68,7 +68,8 @@ final class PoolDriver: Sendable {
     }
   }
 
-  /// Logs that work is repeated. The server has ended a session or changed its role, so all open connections are unusable.
+  /// Logs that work is repeated. The server has ended a session or changed its role, so all open connections are
+  /// unusable.
   ///
   /// - Returns: the id of the last of these connections.
   func lastConnection(before error: PostgresError) -> Int {

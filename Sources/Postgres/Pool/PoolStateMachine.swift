@@ -3,12 +3,12 @@ import Platform
 
 /// The decisions of a connection pool: it takes events with their instant and returns ``Effects``. It does no I/O.
 ///
-/// A connection goes `connecting` → `idle` ⇄ `leased` → closed. A caller without an idle connection waits in a FIFO queue.
-/// A connection that becomes free goes to the first waiter, so no connection is idle while a caller waits.
+/// A connection goes `connecting` → `idle` ⇄ `leased` → closed. A caller without an idle connection waits in a FIFO
+/// queue. A connection that becomes free goes to the first waiter, so no connection is idle while a caller waits.
 ///
-/// After a failed attempt to connect the pool is `failing`: it makes one attempt at a time, with exponential backoff, with
-/// or without waiters. After the acquire timeout without an open connection, new callers are refused at once. One success
-/// ends the state.
+/// After a failed attempt to connect the pool is `failing`: it makes one attempt at a time, with exponential backoff,
+/// with or without waiters. After the acquire timeout without an open connection, new callers are refused at once. One
+/// success ends the state.
 struct PoolStateMachine {
   typealias ConnectionID = Int
   typealias WaiterID = UInt64
@@ -262,8 +262,8 @@ struct PoolStateMachine {
     effects.connects.append(lastID)
   }
 
-  /// Requests a `tick`, if it is earlier than the last requested one. With a constant timeout that is once per timeout and
-  /// not once per call.
+  /// Requests a `tick`, if it is earlier than the last requested one. With a constant timeout that is once per timeout
+  /// and not once per call.
   private mutating func announceWake(_ effects: inout Effects) {
     var next = waiters.first?.deadline
     func consider(_ instant: MonotonicInstant?) {

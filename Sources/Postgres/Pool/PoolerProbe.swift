@@ -2,8 +2,8 @@
 public enum Pooling: Sendable, Hashable {
   /// A connection to a process of the server itself.
   case direct
-  /// A pooler that did not switch a client to another process of the server. A pooler in transaction mode without a free
-  /// connection gives the same result.
+  /// A pooler that did not switch a client to another process of the server. A pooler in transaction mode without a
+  /// free connection gives the same result.
   case session
   /// A pooler that assigns any process of the server to each transaction.
   case transaction
@@ -12,8 +12,8 @@ public enum Pooling: Sendable, Hashable {
 extension PostgresConfiguration {
   /// Detects a pooler between this process and PostgreSQL, and its mode, with two connections of its own.
   ///
-  /// A pooler sends a process id of its own at login. In transaction mode, one connection uses several server processes, or
-  /// two open connections use the same one; in session mode neither can happen.
+  /// A pooler sends a process id of its own at login. In transaction mode, one connection uses several server
+  /// processes, or two open connections use the same one; in session mode neither can happen.
   ///
   /// - Throws: ``PostgresError`` if no connection can be made.
   public func findPooling() async throws -> Pooling {

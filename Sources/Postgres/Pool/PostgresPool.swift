@@ -3,9 +3,9 @@ import Platform
 
 /// A connection pool with a bounded wait queue, for one database (or for the first usable of several hosts).
 ///
-/// Connections are opened on demand. While the database is unreachable, callers get `.unavailable` after at most the acquire
-/// timeout, and the pool retries with exponential backoff of at most one second. Close a pool after use; its connections
-/// stay open until then.
+/// Connections are opened on demand. While the database is unreachable, callers get `.unavailable` after at most the
+/// acquire timeout, and the pool retries with exponential backoff of at most one second. Close a pool after use; its
+/// connections stay open until then.
 public final class PostgresPool: Sendable {
   private let driver: PoolDriver
   private let configuration: PostgresConfiguration
@@ -22,14 +22,14 @@ public final class PostgresPool: Sendable {
 
   /// Runs one statement on a connection of the pool.
   ///
-  /// - Throws: ``PostgresError``, or `CancellationError` when the task is cancelled. After `.unavailable` or `.timedOut`, a
-  ///   statement may still have changed the database.
+  /// - Throws: ``PostgresError``, or `CancellationError` when the task is cancelled. After `.unavailable` or
+  ///   `.timedOut`, a statement may still have changed the database.
   nonisolated(nonsending) public func query(_ query: Query) async throws -> Rows {
     try await withConnection { try await $0.query(query) }
   }
 
-  /// Leases a connection for several statements that are not one transaction. A connection that is released with an open
-  /// transaction is closed, which rolls it back.
+  /// Leases a connection for several statements that are not one transaction. A connection that is released with an
+  /// open transaction is closed, which rolls it back.
   ///
   /// `body` runs a second time on a new connection if the first one was unusable and nothing was committed: the server ended
   /// the session before a statement ran, or refuses writes. The second attempt starts within the acquire timeout.

@@ -1,7 +1,7 @@
 import CLibpq
 
-/// The bound values of a query, in the layout of libpq's `PQsendQueryParams`: parallel arrays of types, lengths and formats,
-/// and all bytes in one buffer.
+/// The bound values of a query, in the layout of libpq's `PQsendQueryParams`: parallel arrays of types, lengths and
+/// formats, and all bytes in one buffer.
 public struct PostgresParameters: Sendable {
   private(set) var bytes: [UInt8] = []
   private(set) var types: [Oid] = []
@@ -29,7 +29,8 @@ public struct PostgresParameters: Sendable {
     append(type, format: 0, offset: -1, length: 0)
   }
 
-  /// Binds a value in text format. PostgreSQL cannot store a NUL character; such a query throws `.encoding` when it is sent.
+  /// Binds a value in text format. PostgreSQL cannot store a NUL character; such a query throws `.encoding` when it is
+  /// sent.
   public mutating func appendText(_ text: some StringProtocol, _ type: PostgresType) {
     let offset = bytes.count
     bytes.append(contentsOf: text.utf8)

@@ -101,14 +101,14 @@ extension Query: ExpressibleByStringInterpolation {
       parameters.append(query.parameters)
     }
 
-    /// Begins a table of values: `FROM \(rows: 3) \(each: ids), \(each: names))) AS new (id, name)`. The text must end it
-    /// with two parentheses. Each column is an array with a value for each row.
+    /// Begins a table of values: `FROM \(rows: 3) \(each: ids), \(each: names))) AS new (id, name)`. The text must end
+    /// it with two parentheses. Each column is an array with a value for each row.
     ///
     /// The form depends on the number of rows:
     /// - One row is sent as values.
-    /// - Some rows are sent as one array per column, and each value is read from its array by the row's index. `unnest` with
-    ///   thirty arrays takes the server three times as long. The indices are an array too, because the planner expects a
-    ///   thousand rows from `generate_series` and then prefers sequential scans.
+    /// - Some rows are sent as one array per column, and each value is read from its array by the row's index. `unnest`
+    ///   with thirty arrays takes the server three times as long. The indices are an array too, because the planner
+    ///   expects a thousand rows from `generate_series` and then prefers sequential scans.
     /// - Many rows are sent to `unnest`, because access to an array element takes time in proportion to its index.
     public mutating func appendInterpolation(rows count: Int) {
       switch count {
@@ -172,7 +172,8 @@ struct StatementText: Sendable {
     case element
   }
 
-  /// The text for the server, with `$1`, `$2`, … for its values. It identifies the statement in the cache of prepared ones.
+  /// The text for the server, with `$1`, `$2`, … for its values. It identifies the statement in the cache of prepared
+  /// ones.
   private(set) var text = ""
   private var values = 0
   /// The parts of the text, from which a statement that contains this one makes a text with its own numbers.

@@ -73,8 +73,8 @@ public struct Row: Sendable {
 
 /// Owns one `PGresult`.
 ///
-/// @unchecked, because libpq documents that several threads may read a `PGresult` ("Behavior in Threaded Programs"). Only
-/// `deinit` changes it, after the last use.
+/// @unchecked, because libpq documents that several threads may read a `PGresult` ("Behavior in Threaded Programs").
+/// Only `deinit` changes it, after the last use.
 @usableFromInline
 final class ResultStorage: @unchecked Sendable {
   private let result: OpaquePointer

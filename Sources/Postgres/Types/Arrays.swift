@@ -49,9 +49,9 @@ extension PostgresDecodableElement where Self: PostgresDecodable {
   }
 }
 
-// The binary format (`array_send` in PostgreSQL's `arrayfuncs.c`) has 32-bit integers: the number of dimensions, whether
-// there are NULLs, the element's type, for each dimension its length and lowest index, and for each element its length (-1
-// for NULL) and its bytes.
+// The binary format (`array_send` in PostgreSQL's `arrayfuncs.c`) has 32-bit integers: the number of dimensions,
+// whether there are NULLs, the element's type, for each dimension its length and lowest index, and for each element its
+// length (-1 for NULL) and its bytes.
 
 extension PostgresArrayElement {
   /// Appends an array of one dimension in binary format.

@@ -44,8 +44,8 @@ extension Date: PostgresEncodable, PostgresDecodable {
 extension Date {
   /// The instant rounded down to microseconds, which PostgreSQL returns as the same `Date` (from 1970 to 2105).
   ///
-  /// The server stores microseconds, and the system's clock is more precise. If the server rounded an instant up, a period
-  /// that begins now would not have begun when it is read back.
+  /// The server stores microseconds, and the system's clock is more precise. If the server rounded an instant up, a
+  /// period that begins now would not have begun when it is read back.
   public var cutToMicroseconds: Date {
     let microseconds = Timestamp.microseconds(self)
     guard microseconds != Timestamp.infinity, microseconds != Timestamp.negativeInfinity else { return self }

@@ -107,8 +107,9 @@ extension Double: PostgresArrayElement, PostgresDecodableElement {
   }
 }
 
-/// The binary format of `numeric`: the number of groups of four decimal digits, the power of 10,000 of the first group, the
-/// sign, the number of digits after the point, and the groups, each in 16 bits (`numeric_send` in PostgreSQL's `numeric.c`).
+/// The binary format of `numeric`: the number of groups of four decimal digits, the power of 10,000 of the first group,
+/// the sign, the number of digits after the point, and the groups, each in 16 bits (`numeric_send` in PostgreSQL's
+/// `numeric.c`).
 enum Numeric {
   private static let negative: UInt16 = 0x4000
   private static let notANumber: UInt16 = 0xC000

@@ -1,8 +1,9 @@
 /// A value that can be bound to a query.
 ///
-/// Numbers and strings are sent as text of an unspecified type, so that the server infers the type from the context, as for
-/// a quoted literal: an `Int` fits `integer`, `bigint` and `numeric` columns, a `String` fits `text`, `uuid`, enumerations
-/// and so on. Without context (`\(x) is null`), write a cast: `\(x)::text`. The other types are sent with their type.
+/// Numbers and strings are sent as text of an unspecified type, so that the server infers the type from the context, as
+/// for a quoted literal: an `Int` fits `integer`, `bigint` and `numeric` columns, a `String` fits `text`, `uuid`,
+/// enumerations and so on. Without context (`\(x) is null`), write a cast: `\(x)::text`. The other types are sent with
+/// their type.
 public protocol PostgresEncodable {
   /// The declared type of the value.
   static var postgresType: PostgresType { get }

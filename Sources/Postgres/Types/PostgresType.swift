@@ -61,9 +61,9 @@ public struct PostgresType: Hashable, Sendable {
   /// `jsonb[]`
   public static let jsonbArray = PostgresType(oid: 3807)
 
-  /// Whether the binary format of the type is text in the client's encoding. User-defined types (object ids from 16384 on)
-  /// are nearly always enumerations, whose binary format is their label. A value that is not UTF-8 is refused when it is
-  /// decoded.
+  /// Whether the binary format of the type is text in the client's encoding. User-defined types (object ids from 16384
+  /// on) are nearly always enumerations, whose binary format is their label. A value that is not UTF-8 is refused when
+  /// it is decoded.
   @usableFromInline
   var isTextual: Bool {
     switch oid {

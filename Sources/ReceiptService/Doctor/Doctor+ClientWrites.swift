@@ -83,7 +83,8 @@ extension ClientWriteModes.StoredMode {
 }
 
 extension Doctor {
-  /// Names the roles, beside receiptd's and Supabase's, that may write premium columns of a table, or can get that right.
+  /// Names the roles, beside receiptd's and Supabase's, that may write premium columns of a table, or can get that
+  /// right.
   private func premiumWriters(
     _ pool: PostgresPool, _ stored: ClientWriteModes.StoredMode, _ modes: ClientWriteModes,
     _ table: ProfileTable
@@ -276,16 +277,17 @@ enum PremiumWriterRows {
     }
   }
 
-  /// Whether the login of PostgREST may take the role `r`, also one that `receiptd_client_roles()` counts as a server's.
+  /// Whether the login of PostgREST may take the role `r`, also one that `receiptd_client_roles()` counts as a
+  /// server's.
   static let servesClients: Query = """
     (r.rolname NOT IN ('authenticator', 'service_role') AND EXISTS (
       SELECT FROM pg_roles login
       WHERE login.rolname = 'authenticator' AND NOT login.rolsuper AND pg_has_role(login.oid, r.oid, 'MEMBER')))
     """
 
-  /// MEMBER counts roles that do not inherit: SET ROLE takes the role, and ADMIN OPTION gives it. Before PostgreSQL 16 CREATEROLE
-  /// gives any role. A role of clients counts also if it inherits. `authenticator` takes the role of each request, and Supabase's
-  /// own roles are its administrators'.
+  /// MEMBER counts roles that do not inherit: SET ROLE takes the role, and ADMIN OPTION gives it. Before PostgreSQL 16
+  /// CREATEROLE gives any role. A role of clients counts also if it inherits. `authenticator` takes the role of each
+  /// request, and Supabase's own roles are its administrators'.
   /// - Parameters:
   ///   - listed: the writers of the configuration.
   ///   - hasParameterRights: whether the server has rights on parameters (PostgreSQL 15 and later).
@@ -331,7 +333,8 @@ enum PremiumWriterRows {
       """
   }
 
-  /// The settings of the database, and of roles that sign in for clients, that stop the triggers. `holders` has the clients' own.
+  /// The settings of the database, and of roles that sign in for clients, that stop the triggers. `holders` has the
+  /// clients' own.
   static let resets: Query = """
     SELECT format('ALTER %s RESET session_replication_role', CASE
       WHEN r.oid IS NULL AND d.oid IS NULL THEN 'ROLE ALL' WHEN r.oid IS NULL THEN 'DATABASE ' || quote_ident(d.datname)
@@ -354,8 +357,8 @@ enum PremiumWriterRows {
     """
   }
 
-  /// The functions with a writer's rights that clients may call and that name the table in a statement that writes, or run text
-  /// as SQL. Triggers are not called, and extensions do not know the table.
+  /// The functions with a writer's rights that clients may call and that name the table in a statement that writes, or
+  /// run text as SQL. Triggers are not called, and extensions do not know the table.
   static func functions(writing table: String) -> Query {
     """
     SELECT p.oid::regprocedure::text AS name

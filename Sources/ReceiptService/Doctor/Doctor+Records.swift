@@ -10,8 +10,8 @@ import Text
 import Work
 
 extension Doctor {
-  /// Checks that the headers of recent notifications exist and cannot be deleted. There is no foreign key; see the table
-  /// `jws_headers` in `migrations`.
+  /// Checks that the headers of recent notifications exist and cannot be deleted. There is no foreign key; see the
+  /// table `jws_headers` in `migrations`.
   func headers(_ pool: PostgresPool) async throws -> CheckResult {
     let row = try await pool.query(
       """
@@ -78,8 +78,8 @@ extension Doctor {
   /// How long the App Store may take to answer, in seconds, before a purchase is reported.
   private static let answerTime = 900.0
 
-  /// Reports purchases that give access by an old proof, and about which the App Store has not answered, or does not know them: a
-  /// refund from before receiptd may be unknown.
+  /// Reports purchases that give access by an old proof, and about which the App Store has not answered, or does not
+  /// know them: a refund from before receiptd may be unknown.
   func oldProofs(
     _ pool: PostgresPool, _ settings: Settings, _ catalog: AppCatalog
   ) async throws -> [CheckResult] {
@@ -141,8 +141,8 @@ extension Doctor {
   /// The most purchases that the message names.
   private static let maximumNamed = 5
 
-  /// Reports purchases that several customers claim and none has proved. A renewal or refund reaches at most one of their
-  /// rows.
+  /// Reports purchases that several customers claim and none has proved. A renewal or refund reaches at most one of
+  /// their rows.
   /// - Returns: `nil` if there is none.
   func contestedPurchases(_ pool: PostgresPool) async throws -> CheckResult? {
     let rows = try await pool.query(

@@ -4,7 +4,8 @@ import Postgres
 extension Doctor {
   static let rightsRemedy = "as the tables' owner, run SELECT receiptd_set_rights()"
 
-  /// Names rights of receiptd's roles, of clients' roles and of PUBLIC that the list does not have: a `GRANT … ON ALL TABLES`, say.
+  /// Names rights of receiptd's roles, of clients' roles and of PUBLIC that the list does not have: a `GRANT … ON ALL
+  /// TABLES`, say.
   /// - Returns: `nil` if there are none.
   func rightsBeyondTheList(_ pool: PostgresPool) async throws -> CheckResult? {
     let rows = try await pool.withConnection {
@@ -20,7 +21,8 @@ extension Doctor {
   }
 }
 
-/// Queries on rights beyond `receiptd_rights()`. Each row has a `line`, and says whether the role is the server's (`is_of_server`).
+/// Queries on rights beyond `receiptd_rights()`. Each row has a `line`, and says whether the role is the server's
+/// (`is_of_server`).
 private enum RightsRows {
   /// SQL: the roles whose rights the list decides. 0 is PUBLIC.
   private static let roles: StaticString = """

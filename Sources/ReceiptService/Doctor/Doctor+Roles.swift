@@ -10,8 +10,8 @@ extension Doctor {
     "receiptd_erase_actions(text, text, text[], text[], text, text, text, bigint, text, jsonb, timestamptz)",
   ]
 
-  /// SQL: whether row level security hides rows of the table `guarded` from the connected role. It does without a policy that
-  /// permits everything, or with a restrictive policy.
+  /// SQL: whether row level security hides rows of the table `guarded` from the connected role. It does without a
+  /// policy that permits everything, or with a restrictive policy.
   static let hidesRows: StaticString = """
     row_security_active(guarded) AND NOT coalesce((
       SELECT bool_or(polpermissive AND polcmd = '*' AND pg_get_expr(polqual, polrelid) = 'true')
@@ -61,7 +61,8 @@ extension Doctor {
 
 /// Checks of what other roles than the server's may read and write.
 extension Doctor {
-  /// Checks that support's role reads its views, and that no role of people or of an API reads what only the server may.
+  /// Checks that support's role reads its views, and that no role of people or of an API reads what only the server
+  /// may.
   func supportRole(_ pool: PostgresPool) async throws -> CheckResult {
     let row = try await pool.query(
       """
@@ -118,8 +119,8 @@ extension Doctor {
       "REVOKE \(names.joined(separator: ", ")) FROM authenticator")
   }
 
-  /// Names the roles that receiptd does not know and that may read secrets or write receiptd's tables: a server's own role, or a
-  /// mistake.
+  /// Names the roles that receiptd does not know and that may read secrets or write receiptd's tables: a server's own
+  /// role, or a mistake.
   /// - Returns: `nil` if there are none.
   func otherRoles(_ pool: PostgresPool) async throws -> CheckResult? {
     let names = try await pool.query(
@@ -152,8 +153,8 @@ extension Doctor {
 }
 
 extension Doctor {
-  /// Checks that a session looks for tables in the schemas `receiptd` and `public`, in this order. Behind a pooler, the settings
-  /// of the role decide.
+  /// Checks that a session looks for tables in the schemas `receiptd` and `public`, in this order. Behind a pooler, the
+  /// settings of the role decide.
   /// - Returns: `nil` if it does.
   func searchPath(_ pool: PostgresPool) async throws -> CheckResult? {
     let row = try await pool.query(
@@ -172,7 +173,8 @@ extension Doctor {
     )
   }
 
-  /// Checks that no role without the rights of a server may create functions in a schema in which servers look for them.
+  /// Checks that no role without the rights of a server may create functions in a schema in which servers look for
+  /// them.
   ///
   /// The owner of one of the app's own tables may add triggers to it, so it has the server's rights anyway.
   /// - Returns: `nil` if no role may.
@@ -208,8 +210,9 @@ extension Doctor {
     )
   }
 
-  /// Checks that no other role has a schema that is named like the server's role or the owner of the tables. A session without
-  /// receiptd's own `search_path`, such as one through PgBouncer or of `psql`, would look for tables and functions in it first.
+  /// Checks that no other role has a schema that is named like the server's role or the owner of the tables. A session
+  /// without receiptd's own `search_path`, such as one through PgBouncer or of `psql`, would look for tables and
+  /// functions in it first.
   /// - Returns: `nil` if there is none.
   func schemaOfRole(_ pool: PostgresPool) async throws -> CheckResult? {
     let schemas = try await pool.query(

@@ -11,8 +11,8 @@ import Work
 import enum HTTP.RFC3339
 
 extension Doctor {
-  /// Requests a transaction that does not exist, for each app with a key. A response that it was not found proves that the
-  /// App Store accepts the key.
+  /// Requests a transaction that does not exist, for each app with a key. A response that it was not found proves that
+  /// the App Store accepts the key.
   func store(_ settings: Settings, _ catalog: AppCatalog) async -> [CheckResult] {
     let client = CurlClient(configuration: CurlConfiguration(userAgent: "receiptd"))
     let transport = DateReadingTransport(transport: CurlTransport(client: client), clock: clock)

@@ -247,9 +247,8 @@ private enum TableRows {
     """
   }
 
-  /// The rows from before receiptd.
-  /// Rows without a fact of Apple's; not those of which `adopt` learned that the App Store does not know them, nor those that an
-  /// erasure added.
+  /// The rows from before receiptd. Rows without a fact of Apple's; not those of which `adopt` learned that the App
+  /// Store does not know them, nor those that an erasure added.
   static let former: Query = """
     SELECT 1 AS found FROM subscriptions s WHERE bundle_id IS NULL AND erased_at IS NULL
       AND NOT EXISTS (SELECT FROM adoptions a

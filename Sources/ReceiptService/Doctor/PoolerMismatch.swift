@@ -55,8 +55,8 @@ extension Settings {
       _ = try await pool.query("SELECT 1")
       return .session
     } catch let error as PostgresError {
-      // libpq has no SQLSTATE for a refused login. PgBouncer's message is "unsupported startup parameter: options", since
-      // 1.20 with the name of the option.
+      // libpq has no SQLSTATE for a refused login. PgBouncer's message is "unsupported startup parameter: options",
+      // since 1.20 with the name of the option.
       if case .unavailable(let reason) = error.kind, reason.contains("startup parameter") {
         return .refusedOptions
       }

@@ -7,12 +7,13 @@ import Postgres
 import Subscriptions
 import Work
 
-/// Writes the tables `configured_apps` and `client_write_modes`, which give the support views and the triggers on the app's
-/// own tables the parts of the configuration that they need.
+/// Writes the tables `configured_apps` and `client_write_modes`, which give the support views and the triggers on the
+/// app's own tables the parts of the configuration that they need.
 ///
 /// It also makes rows due for the sweep that depend on a changed part of the configuration: sandbox purchases, sandbox
-/// awards, and grants whose tier was added or removed. It compares the rows with the current configuration, not with the
-/// former one, because servers reload one after the other and may write rows under the former configuration meanwhile.
+/// awards, and grants whose tier was added or removed. It compares the rows with the current configuration, not with
+/// the former one, because servers reload one after the other and may write rows under the former configuration
+/// meanwhile.
 struct ConfiguredApps: Sendable {
   let catalog: AppCatalog
   let clientWriteModes: ClientWriteModes
@@ -41,8 +42,8 @@ struct ConfiguredApps: Sendable {
     }
   }
 
-  /// Closes windows for sandbox purchases that have ended. Responses compare the time themselves; rows, profiles and the
-  /// support views follow with this job and the sweep.
+  /// Closes windows for sandbox purchases that have ended. Responses compare the time themselves; rows, profiles and
+  /// the support views follow with this job and the sweep.
   var windowJob: BackgroundJob {
     BackgroundJob("sandbox windows", every: .seconds(20)) { try await closeWindows() }
   }
@@ -97,7 +98,8 @@ struct ConfiguredApps: Sendable {
 
 /// The queries on sandbox rows that depend on the configuration.
 private enum SandboxRows {
-  /// Makes purchases due for the sweep whose column `is_counted` differs from the configuration. Returns a row for each.
+  /// Makes purchases due for the sweep whose column `is_counted` differs from the configuration. Returns a row for
+  /// each.
   static func recount(under app: App, at instant: Date, limit: Int) -> Query {
     """
     UPDATE subscriptions SET next_change_at = \(instant)

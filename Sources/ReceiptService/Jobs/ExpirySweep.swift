@@ -10,12 +10,12 @@ import Work
 /// Updates the rows and profiles whose status changes with time.
 ///
 /// Responses and support views compute the status from the phases of a row, so they are right at every instant. The
-/// columns `status` and `store_status` and the table `user_preferences` must be written when a phase ends. Any number of
-/// servers may sweep: each locks the purchase before it computes the row, so the second one writes the same row.
+/// columns `status` and `store_status` and the table `user_preferences` must be written when a phase ends. Any number
+/// of servers may sweep: each locks the purchase before it computes the row, so the second one writes the same row.
 ///
-/// A server whose clock is ahead writes a row or a profile too early. The sweep of another server finds it by its dates and
-/// writes it again. Each run first compares the clock with the database's (``ClockCorrection``); otherwise two servers
-/// would overwrite each other's rows again and again.
+/// A server whose clock is ahead writes a row or a profile too early. The sweep of another server finds it by its dates
+/// and writes it again. Each run first compares the clock with the database's (``ClockCorrection``); otherwise two
+/// servers would overwrite each other's rows again and again.
 struct ExpirySweep: Sendable {
   let pool: PostgresPool
   let ledger: LedgerWriter
@@ -82,8 +82,8 @@ struct ExpirySweep: Sendable {
         }
         return await group.reduce(into: []) { failures, failure in failures += [failure].compactMap(\.self) }
       }
-      // A purchase that failed, for example because its row is locked, is due again in the next run. The sweep continues
-      // unless all purchases failed.
+      // A purchase that failed, for example because its row is locked, is due again in the next run. The sweep
+      // continues unless all purchases failed.
       if let failure = failures.first, failures.count == fresh.count { throw failure }
     }
   }
@@ -91,7 +91,8 @@ struct ExpirySweep: Sendable {
 
 /// The query for the purchases that the expiry sweep updates.
 extension SubscriptionRows {
-  /// The purchases of these apps whose status has changed with time since the row was written, the longest overdue first.
+  /// The purchases of these apps whose status has changed with time since the row was written, the longest overdue
+  /// first.
   ///
   /// Also those whose status begins in the future: a server whose clock is ahead has written them.
   /// - Parameter seen: the purchases of this run that were not updated, which are left out.

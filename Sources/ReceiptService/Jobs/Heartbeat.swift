@@ -5,8 +5,8 @@ import PrometheusText
 import Synchronization
 import Work
 
-/// The heartbeat of this server: a row of the table `servers` that says what it is, and how it fared in the last minute. So any server
-/// shows all of them.
+/// The heartbeat of this server: a row of the table `servers` that says what it is, and how it fared in the last
+/// minute. So any server shows all of them.
 package final class Heartbeat: Sendable {
   /// Random, new with each start.
   private let id = UUID()

@@ -21,7 +21,8 @@ struct MissedNotifications: Sendable {
   /// The App Store refuses a window whose start and end are the same millisecond. In seconds.
   static let shortestWindow: TimeInterval = 1
 
-  /// The end of the window that begins at `start`. A rest that is too short for a window of its own belongs to this one.
+  /// The end of the window that begins at `start`. A rest that is too short for a window of its own belongs to this
+  /// one.
   static func windowEnd(from start: Date, until last: Date) -> Date {
     let end = start.addingTimeInterval(window)
     return last.timeIntervalSince(end) < shortestWindow ? last : end
@@ -56,8 +57,8 @@ struct MissedNotifications: Sendable {
     }
   }
 
-  /// The result of one entry. It is a class because a task group of a release build (Swift 6.3.1) returned wrong indices in
-  /// tuples with a receipt; `scripts/harness/restore-drill` finds that.
+  /// The result of one entry. It is a class because a task group of a release build (Swift 6.3.1) returned wrong
+  /// indices in tuples with a receipt; `scripts/harness/restore-drill` finds that.
   private final class Outcome: Sendable {
     let index: Int
     let result: Result<LedgerReceipt, any Error>

@@ -9,8 +9,8 @@ import Postgres
 import Subscriptions
 import Work
 
-/// Finds facts that no notification brought: reads the App Store's notification history since the last run, and requests
-/// the statuses of overdue subscriptions.
+/// Finds facts that no notification brought: reads the App Store's notification history since the last run, and
+/// requests the statuses of overdue subscriptions.
 struct Reconciliation: Sendable {
   let apis: [String: AppStoreServerAPI]
   let catalog: AppCatalog
@@ -226,9 +226,9 @@ enum ReconcileRows {
   /// Claims one subscription that should have renewed at least an hour ago, and returns it.
   ///
   /// No notification has reported its end, or that its renewal is off. Apple retries a charge for 60 days, so older
-  /// subscriptions are left out. Other servers leave out the subscription for `lease` seconds; ``markAsked(_:at:)`` makes
-  /// that a day once there is a response. Subscriptions that were tried before come last, so that one that always fails
-  /// does not delay the others.
+  /// subscriptions are left out. Other servers leave out the subscription for `lease` seconds; ``markAsked(_:at:)``
+  /// makes that a day once there is a response. Subscriptions that were tried before come last, so that one that always
+  /// fails does not delay the others.
   /// - Parameter run: the start of this run; a subscription that was tried since is not returned again.
   static func claimOverdue(
     bundleID: String, environment: String, run: Date, at instant: Date, lease: TimeInterval

@@ -11,9 +11,9 @@ import Support
 import Work
 
 /// Deletes notifications and transactions that are older than the settings allow, refused requests that are older than
-/// ``RefusedAttemptLog/lifetime``, users that were not seen for ``SeenUsers/lifetime``, lifecycle events that are older than
-/// ``LifecycleEvent/lifetime``, and secrets, consents and pairings of devices with nothing on record (``UnusedDeviceRows``), in
-/// batches.
+/// ``RefusedAttemptLog/lifetime``, users that were not seen for ``SeenUsers/lifetime``, lifecycle events that are older
+/// than ``LifecycleEvent/lifetime``, and secrets, consents and pairings of devices with nothing on record
+/// (``UnusedDeviceRows``), in batches.
 ///
 /// Any number of servers may run it: an advisory lock lets one of them delete at a time; the others find nothing to do.
 struct RetentionJob: Sendable {
@@ -106,8 +106,8 @@ struct RetentionJob: Sendable {
       let answers = try await pool.transaction(pipeline: [LookupPlans.useIndexScans, page(last, limit)])
       let rows = try answers[1].map { try Old($0) }
       let unused = rows.filter(\.isUnused)
-      // A purchase or a trial takes the device's lock, so none comes between the check and the deletion. Rows of devices whose lock
-      // is not granted stay until the next run.
+      // A purchase or a trial takes the device's lock, so none comes between the check and the deletion. Rows of
+      // devices whose lock is not granted stay until the next run.
       deleted += try await LockedGroups.run(unused) { unused in
         let lock = CustomerStatusWriter.lock(
           unused.map { Customer.device($0.deviceID) }, timeout: LockedGroups.lockTimeout)

@@ -11,8 +11,8 @@ import Work
 /// The gauges whose values are in the database: the number of rows that wait, and their age.
 ///
 /// A job reads them, not the scrape: a scrape costs the database nothing, and works while the database is unavailable.
-/// Every query reads an index up to a limit, because a larger value changes no alert. All servers read the same values; a
-/// query over several servers takes the largest.
+/// Every query reads an index up to a limit, because a larger value changes no alert. All servers read the same values;
+/// a query over several servers takes the largest.
 struct DatabaseGauges: Sendable {
   let pool: PostgresPool
   let apps: [String]
@@ -67,7 +67,8 @@ struct DatabaseGauges: Sendable {
     }
   }
 
-  /// Reads the gauges every 15 seconds; the trials and the client writes, of which it reads every row, every ten minutes.
+  /// Reads the gauges every 15 seconds; the trials and the client writes, of which it reads every row, every ten
+  /// minutes.
   var jobs: [BackgroundJob] {
     [
       BackgroundJob("database gauges", every: .seconds(15)) { try await read() },
@@ -106,7 +107,8 @@ struct DatabaseGauges: Sendable {
     }
   }
 
-  /// Reads how often clients wrote to premium columns within 30 days. Only the mode in force has a value other than zero.
+  /// Reads how often clients wrote to premium columns within 30 days. Only the mode in force has a value other than
+  /// zero.
   func readClientWrites() async throws {
     let modes = try await ClientWriteModes.read(pool)
     let recent = try await pool.query(ClientWriteRows.recent(at: clock.now())).map(

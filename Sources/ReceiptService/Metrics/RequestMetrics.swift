@@ -6,8 +6,8 @@ import Synchronization
 
 /// Counts the responses of one server, by route, method and code.
 ///
-/// It is called for every request, so it finds a counter by the indices of the route and of the status, without a lock and
-/// without building a string.
+/// It is called for every request, so it finds a counter by the indices of the route and of the status, without a lock
+/// and without building a string.
 package final class RequestMetrics: Sendable {
   private let routes: [RouteMetrics]
   private let unmatched: RouteMetrics

@@ -85,7 +85,8 @@ package final class ServiceMetrics: Sendable {
   }
 }
 
-/// The configuration in use and the outcome of the last reload, so that servers with different configurations are noticed.
+/// The configuration in use and the outcome of the last reload, so that servers with different configurations are
+/// noticed.
 struct ConfigurationMetrics: Sendable {
   private let digests: MetricFamily<Meter, String>
   private let loadedAt: Meter

@@ -119,8 +119,8 @@ enum DescriptionRoute {
     return Response(headers: headers, body: APIDescription.yaml)
   }
 
-  /// Whether `If-None-Match` has the entity tag (RFC 9110 section 13.1.2). The tag contains no comma, so splitting the list
-  /// at commas is enough.
+  /// Whether `If-None-Match` has the entity tag (RFC 9110 section 13.1.2). The tag contains no comma, so splitting the
+  /// list at commas is enough.
   private static func hasCurrentCopy(_ request: Request) -> Bool {
     guard let field = request.headers[.ifNoneMatch] else { return false }
     return field.split(separator: ",").contains { item in

@@ -16,8 +16,8 @@ import Work
 
 /// The repairs that operators start from the command line.
 extension Service {
-  /// Reads the App Store's notification history and statuses, and corrects the rows that they contradict. Asks about purchases
-  /// with an old proof first.
+  /// Reads the App Store's notification history and statuses, and corrects the rows that they contradict. Asks about
+  /// purchases with an old proof first.
   ///
   /// - Parameters:
   ///   - since: the start of the history to read; `nil` for the end of the last run.
@@ -55,8 +55,8 @@ extension Service {
 }
 
 extension Service {
-  /// Grants the grandfather tier to all users whose row in the app's own table is older than the rule's date. Repeated and
-  /// concurrent runs are safe: each user gets one grant.
+  /// Grants the grandfather tier to all users whose row in the app's own table is older than the rule's date. Repeated
+  /// and concurrent runs are safe: each user gets one grant.
   ///
   /// - Parameters:
   ///   - bundleID: only this app; `nil` for all apps with the rule.
@@ -76,8 +76,8 @@ extension Service {
 
   /// Reads the signing keys of entitlement tokens and creates the first one if there is none.
   ///
-  /// Call it before the first request, so that its response has a token. While the database is unavailable, responses have
-  /// none.
+  /// Call it before the first request, so that its response has a token. While the database is unavailable, responses
+  /// have none.
   package func loadEntitlementKeys() async {
     await customers.entitlementKeyRefresh?.run()
   }
@@ -87,8 +87,8 @@ extension Service {
   /// Counts days again, for `receiptd kpi`.
   ///
   /// - Parameter report: called after each day, with the number of its rows.
-  /// - Throws: ``SupportRefusal`` for a range that ends before it begins or in the future, and errors of the database. The
-  ///   days before an error are counted.
+  /// - Throws: ``SupportRefusal`` for a range that ends before it begins or in the future, and errors of the database.
+  ///   The days before an error are counted.
   package func countKPIs(from first: Day, through last: Day, report: (Day, Int) -> Void) async throws {
     guard first <= last else { throw SupportRefusal.invalid("the last day is before the first") }
     guard last <= Day(of: clock.now()) else { throw SupportRefusal.invalid("\(last) is in the future") }

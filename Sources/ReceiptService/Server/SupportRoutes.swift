@@ -16,7 +16,8 @@ import Support
 /// The support API: the actions of the commands, under the same names, for a support tool.
 extension Service {
   func addSupportRoutes(to router: inout Router) {
-    /// Adds a route. Its path begins with the operation's name, so that each route has the least role of ``SupportOperation``.
+    /// Adds a route. Its path begins with the operation's name, so that each route has the least role of
+    /// ``SupportOperation``.
     func on(
       _ method: HTTPRequest.Method, _ operation: SupportOperation, _ rest: String = "",
       _ handler: @escaping @Sendable (Request, SupportActor) async throws -> Response
@@ -163,7 +164,8 @@ private struct AuthoredBody<Action: SupportRequest>: Decodable, Sendable {
     reason = try members.decode(String.self, forKey: .reason)
   }
 
-  /// The author of the action. `by` never replaces the name of a person, and a machine's record says that it is a machine's.
+  /// The author of the action. `by` never replaces the name of a person, and a machine's record says that it is a
+  /// machine's.
   /// - Throws: ``SupportRefusal`` for a name beside a person's token, and for a bad name or reason.
   func author(signedInAs actor: SupportActor) throws(SupportRefusal) -> SupportAuthor {
     guard let by else { return try SupportAuthor(by: actor, reason: reason) }
@@ -181,9 +183,9 @@ extension Request {
   }
 }
 
-/// Bounds the connections that requests of support hold: a search may scan a table, and an erasure waits for rows as long as its
-/// statements may. So a third of the pool's connections serve support at most; further requests wait in memory. Requests that may ask
-/// the App Store, which may be slow, have a third of their own.
+/// Bounds the connections that requests of support hold: a search may scan a table, and an erasure waits for rows as
+/// long as its statements may. So a third of the pool's connections serve support at most; further requests wait in
+/// memory. Requests that may ask the App Store, which may be slow, have a third of their own.
 final class SupportPlaces: Sendable {
   private enum Place: Hashable {
     case database

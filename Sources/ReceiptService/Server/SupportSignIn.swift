@@ -27,8 +27,9 @@ struct SupportSignIn: Sendable {
 
   /// The actor of a request.
   ///
-  /// An address with many failed attempts cannot try `SUPPORT_TOKEN` for a while, because a person may have chosen a weak one.
-  /// The token of a person cannot be guessed and is always looked up, so that an attacker cannot lock people out.
+  /// An address with many failed attempts cannot try `SUPPORT_TOKEN` for a while, because a person may have chosen a
+  /// weak one. The token of a person cannot be guessed and is always looked up, so that an attacker cannot lock people
+  /// out.
   ///
   /// - Throws: ``Problem`` `unauthenticated` or `rate_limited`; errors of the database.
   func actor(of request: Request) async throws -> SupportActor {

@@ -18,8 +18,9 @@ public final class App: Sendable {
   public let customer: CustomerKind
   /// The rule for a second user who proves the same purchase. Devices share purchases instead.
   public let transferPolicy: TransferPolicy
-  /// The number of devices that may share one purchase or one trial, if customers are devices. Beyond it the device that was
-  /// not seen for the longest time leaves. A purchase or a trial moves to another customer so many times within 24 hours.
+  /// The number of devices that may share one purchase or one trial, if customers are devices. Beyond it the device
+  /// that was not seen for the longest time leaves. A purchase or a trial moves to another customer so many times
+  /// within 24 hours.
   public let devicesPerPurchase: Int
   /// The host names, in lower case, under which requests without a bundle id are for this app.
   public let hosts: [String]
@@ -27,7 +28,8 @@ public final class App: Sendable {
   public let isDefault: Bool
   /// How the app treats old builds of its client; nil for the default.
   public let clientWrites: ClientWrites?
-  /// The roles of the database, beside receiptd's own, that write premium columns of the app's own tables: those of its backend.
+  /// The roles of the database, beside receiptd's own, that write premium columns of the app's own tables: those of its
+  /// backend.
   public let premiumWriters: [String]
   /// How the app answers the App Store's questions about refunds.
   public let refundAnswers: RefundAnswers
@@ -57,8 +59,8 @@ public final class App: Sendable {
   public let auth: TokenIssuer?
   /// The places to which the status is written, in addition to `subscriptions`.
   public let writeTo: Set<StatusDestination>
-  /// Whether free access is also written to the app's own tables, for clients that read them. They have their former values when it
-  /// ends.
+  /// Whether free access is also written to the app's own tables, for clients that read them. They have their former
+  /// values when it ends.
   public let freeAccessWrites: Bool
   /// The app's own key for the App Store Server API; without one, the key in the settings is used.
   public let storeKey: StoreKey?
@@ -178,8 +180,8 @@ public enum TransferPolicy: String, Sendable, Hashable, CaseIterable {
 public enum OfflineRule: String, Sendable, Hashable, CaseIterable {
   /// For `offlineGraceDays` after the last response.
   case grace
-  /// Until the end of the paid or granted time, and for `offlineGraceDays` after the last response where that is later. Access that
-  /// never ends does not end offline either. A client learns of a refund when it asks again.
+  /// Until the end of the paid or granted time, and for `offlineGraceDays` after the last response where that is later.
+  /// Access that never ends does not end offline either. A client learns of a refund when it asks again.
   case paidTime
 }
 

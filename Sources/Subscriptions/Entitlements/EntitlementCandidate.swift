@@ -3,8 +3,8 @@ import Foundation
 /// A possible source of a customer's entitlements at one instant: a purchase, a grant, the trial, or free access.
 ///
 /// The strongest candidate decides. Full access is stronger than the app's own grace period, which is stronger than no
-/// access. Then the higher tier, the later end and the later start decide. A trial is as strong as the highest tier, and
-/// yields to a source that opens that tier: its features are the app's own choice, and may be fewer.
+/// access. Then the higher tier, the later end and the later start decide. A trial is as strong as the highest tier,
+/// and yields to a source that opens that tier: its features are the app's own choice, and may be fewer.
 struct EntitlementCandidate {
   enum Access: Int, Comparable, Sendable {
     case none, ownGrace, full

@@ -12,8 +12,8 @@ public struct Entitlements: Sendable, Hashable {
   public var features: Features
   /// The next change without new facts; nil for none.
   public var validUntil: Date?
-  /// Until when a client without network keeps its access; nil without access. ``endless`` for access that never ends where the app's
-  /// ``OfflineRule`` is `paidTime`.
+  /// Until when a client without network keeps its access; nil without access. ``endless`` for access that never ends
+  /// where the app's ``OfflineRule`` is `paidTime`.
   public var offlineGraceUntil: Date?
   /// Whether the customer has or had a purchase, a trial or a grant: a former customer, and no new one.
   public var everHadAccess: Bool
@@ -95,7 +95,8 @@ extension App {
     return entitlements
   }
 
-  /// The purchase or trial that opens the most for a customer now; nil where none gives access. Grants and free access are no plans.
+  /// The purchase or trial that opens the most for a customer now; nil where none gives access. Grants and free access
+  /// are no plans.
   public func openPlan(
     of customerRecords: CustomerRecords, for customer: Customer?, at instant: Date
   ) -> Entitlements.Source? {
@@ -109,8 +110,9 @@ extension App {
 
   /// Until when a client that has access now keeps it without network.
   ///
-  /// A token has the features of the candidate that decides, so paid time counts where it opens as much. Purchases and awards of the
-  /// sandbox cost nothing: they last for the days without network, and not beyond the window of ``SandboxGrants/everyoneUntil(_:)``.
+  /// A token has the features of the candidate that decides, so paid time counts where it opens as much. Purchases and
+  /// awards of the sandbox cost nothing: they last for the days without network, and not beyond the window of
+  /// ``SandboxGrants/everyoneUntil(_:)``.
   private func offlineEnd(
     of best: EntitlementCandidate, among candidates: [EntitlementCandidate], at instant: Date
   ) -> Date {
@@ -135,7 +137,8 @@ extension App {
       || customerRecords.trial.map { counts($0.environment, for: customer, at: instant) } ?? false
   }
 
-  /// Whether a subscription counts at `instant`: its product is in the catalog, and a sandbox purchase belongs to a tester.
+  /// Whether a subscription counts at `instant`: its product is in the catalog, and a sandbox purchase belongs to a
+  /// tester.
   public func counts(_ subscription: Subscription, for customer: Customer?, at instant: Date) -> Bool {
     guard subscription.tier(at: instant) != nil else { return false }
     return counts(subscription.current.environment, for: customer, at: instant)
@@ -163,8 +166,8 @@ extension App {
 
 /// The premium columns of a user's profile.
 ///
-/// A `NULL` expiry is free (without a product) or lifetime access. After the end, the last expiry and product stay, so that
-/// support sees them; a refund clears expiry, product and transaction.
+/// A `NULL` expiry is free (without a product) or lifetime access. After the end, the last expiry and product stay, so
+/// that support sees them; a refund clears expiry, product and transaction.
 public struct PremiumStatus: Sendable, Hashable {
   /// Whether the user is premium now.
   public var isPremium: Bool

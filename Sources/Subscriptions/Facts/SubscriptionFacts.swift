@@ -102,8 +102,8 @@ extension TransactionFact {
 
   /// Merges this fact with `other`, which has the same `transactionID`.
   ///
-  /// The later fact counts, except for the account token. The App Store signs the same transaction with and without a token,
-  /// so the latest signed token is kept.
+  /// The later fact counts, except for the account token. The App Store signs the same transaction with and without a
+  /// token, so the latest signed token is kept.
   func merged(with other: TransactionFact) -> TransactionFact {
     var merged = supersedes(other) ? self : other
     let named = hasLaterToken(than: other) ? self : other

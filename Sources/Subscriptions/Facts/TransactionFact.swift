@@ -2,8 +2,8 @@ import Foundation
 
 /// The fields of a signed transaction (Apple's `JWSTransactionDecodedPayload`) that the rules need.
 ///
-/// Apple signs a transaction again after each change (a refund, an extension, a re-download). So `transactionID` identifies a
-/// fact, and a later `signedAt` replaces it.
+/// Apple signs a transaction again after each change (a refund, an extension, a re-download). So `transactionID`
+/// identifies a fact, and a later `signedAt` replaces it.
 public struct TransactionFact: Sendable, Hashable {
   /// Apple's `transactionId`: unique to the purchase or renewal.
   public var transactionID: String

@@ -4,12 +4,12 @@ import Foundation
 extension SubscriptionFacts {
   /// The latest purchase.
   ///
-  /// The latest by `purchaseDate`, unless another purchase replaced it before it began (`overtaken`). Purchases of the same instant are an
-  /// upgrade and the upgraded purchase, which Apple marks.
+  /// The latest by `purchaseDate`, unless another purchase replaced it before it began (`overtaken`). Purchases of the
+  /// same instant are an upgrade and the upgraded purchase, which Apple marks.
   ///
-  /// A restored non-consumable has several transactions, and a refund is signed on one of them. So a revocation ends every
-  /// purchase before it. A purchase after it is a new one: the App Store sells the product again after a refund, under the
-  /// same original id or a new one.
+  /// A restored non-consumable has several transactions, and a refund is signed on one of them. So a revocation ends
+  /// every purchase before it. A purchase after it is a new one: the App Store sells the product again after a refund,
+  /// under the same original id or a new one.
   public var current: TransactionFact? {
     guard var current = latest(of: transactions.values) else { return nil }
     if current.kind == .nonConsumable, current.revocationDate == nil {
@@ -38,9 +38,9 @@ extension SubscriptionFacts {
       })
   }
 
-  /// The `appAccountToken` that decides: the last signed token of the latest purchase with a token. A later purchase without
-  /// a token, for example one made outside the app, does not change the owner. Neither does an earlier purchase that is
-  /// signed again.
+  /// The `appAccountToken` that decides: the last signed token of the latest purchase with a token. A later purchase
+  /// without a token, for example one made outside the app, does not change the owner. Neither does an earlier purchase
+  /// that is signed again.
   public var customerToken: UUID? {
     latest(of: transactions.values.filter { $0.appAccountToken != nil })?.appAccountToken
   }
@@ -54,19 +54,19 @@ extension SubscriptionFacts {
 
   /// The ids of renewals that another purchase replaced before they began.
   ///
-  /// The App Store charges a renewal up to a day ahead and dates it at its beginning. An upgrade in between takes effect at
-  /// once, so it has the earlier `purchaseDate` although it was bought later. The same happens if the renewal is refunded and
-  /// the customer subscribes again.
+  /// The App Store charges a renewal up to a day ahead and dates it at its beginning. An upgrade in between takes
+  /// effect at once, so it has the earlier `purchaseDate` although it was bought later. The same happens if the renewal
+  /// is refunded and the customer subscribes again.
   ///
-  /// Apple marks upgraded purchases, but the mark may be lost. So each of these shows that the renewal was charged before another purchase,
-  /// which is active when the renewal begins:
+  /// Apple marks upgraded purchases, but the mark may be lost. So each of these shows that the renewal was charged
+  /// before another purchase, which is active when the renewal begins:
   /// - the mark, unless the other purchase has it too;
   /// - a signature or a revocation of the renewal before the other purchase;
   /// - a period that ends where the renewal begins, and that the other purchase interrupted.
   ///
-  /// Only purchases with an earlier date overtake, so one pass in the order of dates is sufficient. A purchase may have any number of
-  /// transactions within two days (restored copies, the sandbox), so they are not compared with each other: of those that were bought since an
-  /// instant, the one that ends last decides.
+  /// Only purchases with an earlier date overtake, so one pass in the order of dates is sufficient. A purchase may have
+  /// any number of transactions within two days (restored copies, the sandbox), so they are not compared with each
+  /// other: of those that were bought since an instant, the one that ends last decides.
   private var overtaken: Set<String> {
     guard transactions.count > 1 else { return [] }
     let ordered = transactions.values.sorted { $0.isReplaced(by: $1) }

@@ -4,8 +4,8 @@ import Foundation
 ///
 /// `CurrentPurchase.swift` picks the purchase that counts, `phases` gives the status at each instant.
 ///
-/// Validation, notifications, profile sync, reconciliation, replay and the expiry sweep call it. It uses no clock and no
-/// database, and the order of arrival does not matter.
+/// Validation, notifications, profile sync, reconciliation, replay and the expiry sweep call it. It uses no clock and
+/// no database, and the order of arrival does not matter.
 extension SubscriptionFacts {
   /// Apple's billing retry lasts at most this long after the paid time.
   static let billingRetryLimit: TimeInterval = 60 * 86_400
@@ -56,9 +56,9 @@ extension SubscriptionFacts {
 
   /// The renewal info, if it belongs to the current period.
   ///
-  /// A renewal info from before a recovery still has 'billing retry', which must not affect the next period. It belongs to
-  /// the current period if it was signed in it. It also does if it was signed shortly before and has the period's end: a
-  /// renewal is charged up to a day ahead.
+  /// A renewal info from before a recovery still has 'billing retry', which must not affect the next period. It belongs
+  /// to the current period if it was signed in it. It also does if it was signed shortly before and has the period's
+  /// end: a renewal is charged up to a day ahead.
   private func renewalOfCurrentPeriod(_ current: TransactionFact) -> RenewalFact? {
     guard let renewal else { return nil }
     if renewal.signedAt >= current.purchaseDate { return renewal }
@@ -71,8 +71,8 @@ extension SubscriptionFacts {
 
   /// The renewal info, if it may report a failed charge at `paidUntil`.
   ///
-  /// A period that is recovered in billing grace begins before the failure was signed. If only the transaction of the recovery
-  /// has arrived, the renewal info has an earlier end and is ignored.
+  /// A period that is recovered in billing grace begins before the failure was signed. If only the transaction of the
+  /// recovery has arrived, the renewal info has an earlier end and is ignored.
   private func failedCharge(_ renewal: RenewalFact?, at paidUntil: Date?) -> RenewalFact? {
     if let end = renewal?.renewalDate, let paidUntil, end < paidUntil { return nil }
     return renewal
@@ -119,8 +119,8 @@ func phases(
   if graceEnds != nil {
     phases.append(Phase(startsAt: paidUntil, status: .grace, storeStatus: .billingGrace))
   }
-  // Two periods start at the end of the paid time: the app's own grace decides `status`, and Apple's billing retry decides
-  // `storeStatus`.
+  // Two periods start at the end of the paid time: the app's own grace decides `status`, and Apple's billing retry
+  // decides `storeStatus`.
   let accessEnds = graceEnds ?? paidUntil
   let ownGraceEnds = ownGraceEnds ?? paidUntil
   let retryEnds = paidUntil.addingTimeInterval(SubscriptionFacts.billingRetryLimit)

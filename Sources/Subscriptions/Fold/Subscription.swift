@@ -2,8 +2,8 @@ import Foundation
 
 /// The state of one `originalTransactionID` for every instant: the value of a row.
 ///
-/// A status changes with time, so a subscription has phases instead of a status. The database stores them too, and its views
-/// select the phase of `now()`.
+/// A status changes with time, so a subscription has phases instead of a status. The database stores them too, and its
+/// views select the phase of `now()`.
 public struct Subscription: Sendable, Hashable {
   /// The current transaction (the latest purchase).
   public var current: TransactionFact
@@ -25,8 +25,8 @@ public struct Subscription: Sendable, Hashable {
   public var phases: [Phase]
   /// The latest `signedDate` of its facts.
   public var signedAt: Date
-  /// Whether it is known by an old proof alone, about which the App Store has not answered: a refund may be unknown. The fold does
-  /// not know it; the records of a customer do.
+  /// Whether it is known by an old proof alone, about which the App Store has not answered: a refund may be unknown.
+  /// The fold does not know it; the records of a customer do.
   public var isUnconfirmed = false
 
   /// Creates a subscription from its parts, for the fold and for stored rows.
@@ -115,7 +115,8 @@ public struct Subscription: Sendable, Hashable {
 
 /// The product before a period that was charged ahead.
 ///
-/// The App Store charges a renewal up to a day before it begins. After a downgrade, the higher tier is active until then.
+/// The App Store charges a renewal up to a day before it begins. After a downgrade, the higher tier is active until
+/// then.
 public struct Preceding: Sendable, Hashable {
   /// The catalog's name of its product (aliases resolved), or Apple's name if it is not in the catalog.
   public var productID: String
@@ -129,8 +130,8 @@ public struct Preceding: Sendable, Hashable {
   }
 }
 
-/// The value of `subscription.status` in responses. `Fold.swift` decides it for subscriptions, `EntitlementCandidate.swift` for
-/// trials, grants and free access.
+/// The value of `subscription.status` in responses. `Fold.swift` decides it for subscriptions,
+/// `EntitlementCandidate.swift` for trials, grants and free access.
 public enum Status: String, Sendable, Hashable, CaseIterable {
   /// The app's own trial; only for customers without a subscription.
   case trial

@@ -40,8 +40,9 @@ public struct Holder: Sendable, Hashable {
 
 /// A device that lost its place to another one by the app's rules.
 ///
-/// It stands at the device that has the place. Where another device takes the place, it stands there from then on. Each place
-/// has the first two such devices: after a reinstall the first one is the old installation, and the second one the new one.
+/// It stands at the device that has the place. Where another device takes the place, it stands there from then on. Each
+/// place has the first two such devices: after a reinstall the first one is the old installation, and the second one
+/// the new one.
 public struct Displaced: Sendable, Hashable {
   /// The id that the device generated.
   public var deviceID: String
@@ -77,7 +78,8 @@ public struct SharedClaim: Sendable, Hashable {
     self.isReturn = isReturn
   }
 
-  /// Whether ``MoveCount`` counts it. A return follows a move that was counted, so there are no more returns than such moves.
+  /// Whether ``MoveCount`` counts it. A return follows a move that was counted, so there are no more returns than such
+  /// moves.
   public var isCounted: Bool { outcome.isDisplacement && !isReturn }
 }
 
@@ -85,17 +87,18 @@ public struct SharedClaim: Sendable, Hashable {
 ///
 /// A signed transaction comes only from a device of the purchase's Apple Account. So beyond the limit a new device
 /// replaces the device with the oldest proof, and a reinstall is never refused. If that device is the owner, the new
-/// device becomes the owner. A device that only names the transaction's id proves nothing: it replaces only such devices.
+/// device becomes the owner. A device that only names the transaction's id proves nothing: it replaces only such
+/// devices.
 ///
 /// The transaction also fits any device id that a client invents. So only a limited number of devices with a proof are
 /// replaced within 24 hours; the next claim is postponed. After the first few of them the device that joined last gives
 /// way, so that invented devices replace each other. From then on a device that lost its place has it back by its next
 /// proof: the device that has the place gives way, and the move is not counted. A place goes back to the first two
-/// devices that lost it, within ``Displaced/lifetime``. Invented device ids therefore cannot displace the account's real
-/// devices for good.
+/// devices that lost it, within ``Displaced/lifetime``. Invented device ids therefore cannot displace the account's
+/// real devices for good.
 ///
-/// A device without a proof always gives way to one with a proof. The device to which support gave the purchase gives way
-/// to none, unless it is the only one that may have it.
+/// A device without a proof always gives way to one with a proof. The device to which support gave the purchase gives
+/// way to none, unless it is the only one that may have it.
 public struct DeviceSharing: Sendable {
   /// The number of devices that may have the purchase. A reduced limit removes no device.
   public var limit: Int
@@ -103,8 +106,8 @@ public struct DeviceSharing: Sendable {
   public var mayJoin: Bool
   /// Whether the claimant shows possession. A bare transaction id does not.
   public var isProven: Bool
-  /// Whether an owner who only named the transaction's id keeps a place beside a device with a proof: old builds are in use. Otherwise
-  /// the first proof takes the purchase.
+  /// Whether an owner who only named the transaction's id keeps a place beside a device with a proof: old builds are in
+  /// use. Otherwise the first proof takes the purchase.
   public var keepsNamed: Bool
   /// The recent moves of the purchase.
   public var moves: MoveCount?
@@ -170,8 +173,8 @@ public struct DeviceSharing: Sendable {
     return displacement(by: device, owner, first, holders)
   }
 
-  /// The holders with the owner, and with the device from which support took the purchase; without those that may have no place back
-  /// any more.
+  /// The holders with the owner, and with the device from which support took the purchase; without those that may have
+  /// no place back any more.
   private func complete(_ holders: [Holder], of owner: Ownership, _ first: String) -> [Holder] {
     var holders = holders
     for index in holders.indices {
@@ -232,15 +235,16 @@ public struct DeviceSharing: Sendable {
     }
     let areMany = moves.areMany(at: instant)
     if isProven, let taker = displaceable.first(where: { $0.owes(device) }) {
-      // The second device of a place has that one back at any time: with another one, it would leave two devices this place.
+      // The second device of a place has that one back at any time: with another one, it would leave two devices this
+      // place.
       let isSecond = taker.displaced.first?.deviceID != device
       if areMany || isSecond || !moves.allowsMove(limit: mostMoves, at: instant) { return taker }
     }
     return displaceable.min(by: areMany ? Holder.joinedLater : Holder.provedEarlier)
   }
 
-  /// A claimant that may have another place back, and takes this one, leaves the other one: its device gives way to the devices that
-  /// lost this place, if the claimant was the first to lose it.
+  /// A claimant that may have another place back, and takes this one, leaves the other one: its device gives way to the
+  /// devices that lost this place, if the claimant was the first to lose it.
   private func exchangePlaces(of joining: inout Holder, with holders: inout [Holder]) {
     let device = joining.deviceID
     guard let other = holders.firstIndex(where: { $0.owes(device) }) else { return }
@@ -263,8 +267,8 @@ extension Holder {
     return (a.provedAt, a.since, a.deviceID) < (b.provedAt, b.since, b.deviceID)
   }
 
-  /// Devices without a proof first, then the ones in another device's place, and of these and of the others the ones that
-  /// joined last.
+  /// Devices without a proof first, then the ones in another device's place, and of these and of the others the ones
+  /// that joined last.
   fileprivate static func joinedLater(_ a: Holder, _ b: Holder) -> Bool {
     if a.isProven != b.isProven { return b.isProven }
     if a.displaced.isEmpty != b.displaced.isEmpty { return b.displaced.isEmpty }

@@ -2,8 +2,8 @@ import Foundation
 
 /// How many times a purchase or a trial moved to another customer by the app's rules, within 24 hours.
 ///
-/// A proof fits any device id that a client invents, and each move leaves rows that are never deleted. The count is stored
-/// with the purchase or the trial and read under its lock, so that it holds for all servers and over restarts.
+/// A proof fits any device id that a client invents, and each move leaves rows that are never deleted. The count is
+/// stored with the purchase or the trial and read under its lock, so that it holds for all servers and over restarts.
 public struct MoveCount: Sendable, Hashable {
   /// The first of these moves. 24 hours later a new count begins.
   public let since: Date
@@ -28,8 +28,8 @@ extension MoveCount? {
     return self.moves < limit
   }
 
-  /// Whether there were more moves within 24 hours than a family's reinstalls explain. From then on the customer that came last
-  /// gives way, so invented devices replace each other.
+  /// Whether there were more moves within 24 hours than a family's reinstalls explain. From then on the customer that
+  /// came last gives way, so invented devices replace each other.
   public func areMany(at instant: Date) -> Bool {
     guard let self, !self.isOver(at: instant) else { return false }
     return self.moves >= 3

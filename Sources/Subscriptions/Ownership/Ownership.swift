@@ -33,7 +33,8 @@ public struct Ownership: Sendable, Hashable {
     case unprovenClaim
     /// The app's policy moved the purchase from another customer.
     case transfer
-    /// Support moved the purchase, from this customer if it had an owner. A proof of that customer does not move it back.
+    /// Support moved the purchase, from this customer if it had an owner. A proof of that customer does not move it
+    /// back.
     case support(takenFrom: Customer?)
   }
 }
@@ -44,12 +45,13 @@ public enum ClaimOutcome: Sendable, Hashable {
   case settled(Ownership?)
   /// The purchase moved to a new owner.
   case moved(Ownership, from: Customer)
-  /// The purchase keeps its owner, and another device shares it from now on, beyond the limit instead of an earlier device.
+  /// The purchase keeps its owner, and another device shares it from now on, beyond the limit instead of an earlier
+  /// device.
   case shared(Ownership, with: Customer, insteadOf: Customer?)
   /// The purchase keeps its owner; the claim is refused.
   case refused(owner: Ownership)
-  /// The purchase keeps its owner and its devices, because it moved as often as it may within 24 hours. A later proof may
-  /// move it.
+  /// The purchase keeps its owner and its devices, because it moved as often as it may within 24 hours. A later proof
+  /// may move it.
   case postponed(owner: Ownership)
 
   /// Whether a claimant took the place of another customer by the app's rules. ``MoveCount`` counts these.
@@ -64,9 +66,9 @@ public enum ClaimOutcome: Sendable, Hashable {
 
 /// Decides the owner of a purchase.
 ///
-/// A signed `appAccountToken` decides, otherwise the first customer who proves the purchase. The app's policy decides about
-/// the proof of another customer. A purchase that support took from a customer does not move back by that customer's proof:
-/// only support or a newly signed token moves it back.
+/// A signed `appAccountToken` decides, otherwise the first customer who proves the purchase. The app's policy decides
+/// about the proof of another customer. A purchase that support took from a customer does not move back by that
+/// customer's proof: only support or a newly signed token moves it back.
 ///
 /// - Parameters:
 ///   - claimant: the customer who proves the purchase; nil for a notification of the App Store.
@@ -101,13 +103,15 @@ public func decideOwner(
   if settled.customer == claimant { return outcome(settled, movedFrom: previous) }
   // The former owner's app proves the purchase at every start, which must not undo the decision of support.
   if settled.reason == .support(takenFrom: claimant) { return .refused(owner: settled) }
-  // Other people may know a transaction's id. So a claimant with the id alone replaces only an owner who had the id alone.
+  // Other people may know a transaction's id. So a claimant with the id alone replaces only an owner who had the id
+  // alone.
   guard isProven || settled.reason == .unprovenClaim, policy.moves(whileActive: isActive) else {
     return .refused(owner: settled)
   }
   guard mayDisplace else { return .postponed(owner: settled) }
   let joined = Ownership(joining: claimant, isProven: isProven)
-  // The new token names another user, but the former owner sent the proof, and the policy lets the former owner keep the purchase.
+  // The new token names another user, but the former owner sent the proof, and the policy lets the former owner keep
+  // the purchase.
   if previous == claimant { return .settled(joined) }
   return .moved(joined, from: previous ?? settled.customer)
 }

@@ -25,8 +25,8 @@ public struct CustomerRecords: Sendable, Hashable {
     self.freeAccess = freeAccess
   }
 
-  /// The environment of the records: that of real purchases where any record is of it, or where there is none; else that of the sandbox
-  /// where any is of it.
+  /// The environment of the records: that of real purchases where any record is of it, or where there is none; else
+  /// that of the sandbox where any is of it.
   public var environment: StoreEnvironment {
     let all =
       subscriptions.map(\.current.environment) + [trial?.environment].compactMap(\.self)

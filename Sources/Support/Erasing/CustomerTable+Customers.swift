@@ -211,8 +211,8 @@ extension CustomerTable {
       ]
     })
 
-  /// Written by ``ProfileWriter``, which may have to wait for the row. The report counts a row whose values change, also if it
-  /// is deleted then.
+  /// Written by ``ProfileWriter``, which may have to wait for the row. The report counts a row whose values change,
+  /// also if it is deleted then.
   private static let profiles = CustomerTable(
     "profiles", "free; deleted if receiptd added the row",
     columns: "id premium_expires_at premium_product_id premium_original_transaction_id",

@@ -2,9 +2,9 @@ import Ledger
 import Postgres
 
 extension CustomerTable {
-  /// Purchases and their facts: money and dates stay, and nothing leads from them to the customer. The first rule reads the
-  /// tokens that the second one removes. A purchase that another customer has loses the erased tokens alone: its facts and
-  /// notifications are of that customer, and decide about that customer's access.
+  /// Purchases and their facts: money and dates stay, and nothing leads from them to the customer. The first rule reads
+  /// the tokens that the second one removes. A purchase that another customer has loses the erased tokens alone: its
+  /// facts and notifications are of that customer, and decide about that customer's access.
   static let purchaseTables = [subscriptions, transactions, renewals, notifications, purchaseDevices, orders]
 
   private static let subscriptions = CustomerTable(
@@ -56,8 +56,8 @@ extension CustomerTable {
       ]
     })
 
-  /// Keeps the user out of the purchases of which waiting notifications alone name the user: neither these nor later ones bring
-  /// the user back.
+  /// Keeps the user out of the purchases of which waiting notifications alone name the user: neither these nor later
+  /// ones bring the user back.
   static func keepOut(_ customer: ErasedCustomer) -> Query {
     """
     INSERT INTO subscriptions (original_transaction_id, auto_renew_enabled, last_validated_at, erased_as, erased_at, erased_tokens)

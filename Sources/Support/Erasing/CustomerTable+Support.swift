@@ -28,8 +28,8 @@ extension CustomerTable {
       ]
     })
 
-  /// An open question about a refund gets no answer: there is no consent any more. Where a device inherits the purchase, its
-  /// consent decides.
+  /// An open question about a refund gets no answer: there is no consent any more. Where a device inherits the
+  /// purchase, its consent decides.
   private static let storeCalls = CustomerTable(
     "store_calls", "settled, without user and body",
     columns: """
@@ -80,9 +80,9 @@ extension CustomerTable {
       ]
     })
 
-  /// The customer's events that wait are not sent any more: they name the customer, or their first sending would. Those of other
-  /// customers that name this one as the former customer or as a paired device have the pseudonym, and are sent.
-  /// ``LifecycleEventRows/fix`` waits for the rows that are locked here.
+  /// The customer's events that wait are not sent any more: they name the customer, or their first sending would. Those
+  /// of other customers that name this one as the former customer or as a paired device have the pseudonym, and are
+  /// sent. ``LifecycleEventRows/fix`` waits for the rows that are locked here.
   private static let lifecycleEvents = CustomerTable(
     "lifecycle_events", "of the pseudonym; the customer's are not sent",
     columns: """
@@ -144,7 +144,8 @@ extension CustomerTable {
       ]
     })
 
-  /// The rows that tell the app's destinations of the erasure are added before, and have the id until they are delivered.
+  /// The rows that tell the app's destinations of the erasure are added before, and have the id until they are
+  /// delivered.
   ///
   /// The key of an event or a notification is its own id, which a client may have chosen as the id of a device.
   private static let outbox = CustomerTable(
@@ -178,9 +179,10 @@ extension CustomerTable {
       ]
     })
 
-  /// The function `receiptd_erase_actions` does it, after all other tables: it records their counts. What support decided about a
-  /// purchase that a device inherits, such as a preference about its refund, holds for that device. The export has the changes of
-  /// the customer's own purchases alone, and the same function finds the ids of other customers.
+  /// The function `receiptd_erase_actions` does it, after all other tables: it records their counts. What support
+  /// decided about a purchase that a device inherits, such as a preference about its refund, holds for that device. The
+  /// export has the changes of the customer's own purchases alone, and the same function finds the ids of other
+  /// customers.
   private static let actions = CustomerTable(
     "support_actions", "of the pseudonym, without reasons and details",
     columns: """

@@ -12,8 +12,8 @@ struct ErasedCustomer: Sendable {
   let customer: Customer
   /// The apps that know the customer.
   let bundleIDs: [String]
-  /// The apps whose rows may name the customer. A user is one person in all apps whose customers are users, and tables of
-  /// unproven words may name the user in any. The same id of a device in another app is another device.
+  /// The apps whose rows may name the customer. A user is one person in all apps whose customers are users, and tables
+  /// of unproven words may name the user in any. The same id of a device in another app is another device.
   let appIDs: [String]
   /// Whether rows of apps that are not in ``appIDs`` stay, although they have the id.
   let isOfTheseAppsAlone: Bool
@@ -25,34 +25,35 @@ struct ErasedCustomer: Sendable {
   let sharedTables: [String]
   /// The names of all to which a configured app writes.
   let servedTables: [String]
-  /// Replaces the id: random, so that nothing leads back to the customer. Rows of one customer stay together, and counts of
-  /// customers stay as they are.
+  /// Replaces the id: random, so that nothing leads back to the customer. Rows of one customer stay together, and
+  /// counts of customers stay as they are.
   let pseudonym: String
   /// The purchases that the customer owns (`originalTransactionId`).
   var purchases: [String] = []
   /// The purchases of other customers whose facts name this one by a former `appAccountToken`.
   var formerPurchases: [String] = []
-  /// The purchases of other customers that support took from this one, and whose facts do not name it: only the row's column
-  /// `taken_from` does.
+  /// The purchases of other customers that support took from this one, and whose facts do not name it: only the row's
+  /// column `taken_from` does.
   var lostPurchases: [String] = []
   /// The purchases of other customers in which the device has or had a place.
   var heldPurchases: [String] = []
   /// The names of the locks of the Apple Accounts in whose trial the device has or had a place.
   var trialLocks: Set<String> = []
-  /// The notifications that could not be processed yet and name the customer or the customer's purchases; none of ``foreign``.
+  /// The notifications that could not be processed yet and name the customer or the customer's purchases; none of
+  /// ``foreign``.
   var waiting: [Waiting] = []
-  /// The notifications that wait and name the customer, of apps that were never configured. Any developer can have the App Store
-  /// sign a user's UUID and send it here, so there may be any number.
+  /// The notifications that wait and name the customer, of apps that were never configured. Any developer can have the
+  /// App Store sign a user's UUID and send it here, so there may be any number.
   var foreign: [UUID] = []
   /// Those of ``namedPurchases`` and ``waitingPurchases`` that another customer has after the erasure. Their facts and
   /// notifications are of that customer: a refund that waits must end that customer's access.
   var othersPurchases: Set<String> = []
   /// Those of ``namedPurchases`` and ``waitingPurchases`` that give another customer access after the erasure:
-  /// ``othersPurchases``, and those of a device that has a place without a proof and inherits nothing. A refund that waits must
-  /// end that access too.
+  /// ``othersPurchases``, and those of a device that has a place without a proof and inherits nothing. A refund that
+  /// waits must end that access too.
   var sharedPurchases: Set<String> = []
-  /// The purchases that an earlier transaction of this erasure has marked, so that the user's token never owns them again. Other
-  /// notifications about them still wait.
+  /// The purchases that an earlier transaction of this erasure has marked, so that the user's token never owns them
+  /// again. Other notifications about them still wait.
   private(set) var keptOut: Set<String> = []
   /// The most events that the transaction of the erasure changes; `nil` for all. A dry run counts the others.
   private(set) var mostEvents: Int?
@@ -61,12 +62,12 @@ struct ErasedCustomer: Sendable {
   /// The timeout of a statement: many read whole tables.
   static let timeout: Duration = .seconds(60)
 
-  /// The most waiting notifications that one transaction ends. Each takes up to two places of the table of locks, which has some
-  /// thousands for all sessions.
+  /// The most waiting notifications that one transaction ends. Each takes up to two places of the table of locks, which
+  /// has some thousands for all sessions.
   static let batchSize = 500
 
-  /// The most events that are erased in the transaction of the erasure; if there are more, transactions before it erase as many
-  /// each.
+  /// The most events that are erased in the transaction of the erasure; if there are more, transactions before it erase
+  /// as many each.
   static let eventBatch = 10_000
 
   /// A notification that waits, with its purchase and its app as far as they can be read.
@@ -138,8 +139,8 @@ struct ErasedCustomer: Sendable {
     "(\(isOfApp()) AND (bundle_id = ANY(\(otherKindIDs))) IS NOT TRUE)"
   }
 
-  /// A condition on `client_writes` under the alias `w`: the user's claim may be of one of these apps. A job gives the user the
-  /// purchase of a claim, so one that is not known to be of another app is erased.
+  /// A condition on `client_writes` under the alias `w`: the user's claim may be of one of these apps. A job gives the
+  /// user the purchase of a claim, so one that is not known to be of another app is erased.
   var isOwnClaim: Query {
     """
     (user_id = \(user) AND (table_name = ANY(\(profileTables)) OR table_name = ANY(\(sharedTables))
@@ -179,8 +180,8 @@ struct ErasedCustomer: Sendable {
   /// The ``waitingPurchases`` that no earlier transaction of this erasure has marked.
   var newWaitingPurchases: [String] { waitingPurchases.filter { !keptOut.contains($0) } }
 
-  /// The names of the locks of all purchases and waiting notifications. A proof of a purchase that another device has writes the
-  /// places of all its devices.
+  /// The names of the locks of all purchases and waiting notifications. A proof of a purchase that another device has
+  /// writes the places of all its devices.
   var purchaseLocks: [String] { purchasesOfFacts + waiting.flatMap(\.locks) }
 
   /// The names of the locks of the customer and of the Apple Accounts.
@@ -194,8 +195,8 @@ struct ErasedCustomer: Sendable {
       && trialLocks.isSuperset(of: current.trialLocks)
   }
 
-  /// The customer with the waiting notifications that the transaction of the erasure ends: those of purchases that it locks
-  /// anyway, and a batch of the others.
+  /// The customer with the waiting notifications that the transaction of the erasure ends: those of purchases that it
+  /// locks anyway, and a batch of the others.
   func inOneTransaction(isDryRun: Bool) -> ErasedCustomer {
     let parts = waitingParts
     var part = part(parts.ofNamedPurchases + parts.others.prefix(Self.batchSize))
@@ -241,9 +242,9 @@ struct ErasedCustomer: Sendable {
     """
   }
 
-  /// A row for each purchase: its id, whether the customer owns it, whether its facts name the customer, and whether the device alone has or
-  /// had a place in it. A purchase without an owner is the customer's too if
-  /// the customer alone has its Apple Account.
+  /// A row for each purchase: its id, whether the customer owns it, whether its facts name the customer, and whether
+  /// the device alone has or had a place in it. A purchase without an owner is the customer's too if the customer alone
+  /// has its Apple Account.
   ///
   /// The scans for tokens have no index: erasing is rare, and an index would cost each webhook.
   var findPurchases: Query {
@@ -277,7 +278,8 @@ struct ErasedCustomer: Sendable {
     """
   }
 
-  /// The names of the locks of the Apple Accounts in whose trial the device has or had a place (`name`), as when a trial starts.
+  /// The names of the locks of the Apple Accounts in whose trial the device has or had a place (`name`), as when a
+  /// trial starts.
   var findTrialLocks: Query {
     """
     SELECT DISTINCT own.bundle_id || '/' || original.app_transaction_id AS name
@@ -292,12 +294,13 @@ struct ErasedCustomer: Sendable {
     "SELECT DISTINCT bundle_id, child_device_id FROM devices WHERE device_id = \(device) AND \(isOfApp())"
   }
 
-  /// The waiting notifications with the customer's token, or about the customer's purchases, in any of their signed parts.
-  /// `is_foreign`: the app was never configured, as for retention.
+  /// The waiting notifications with the customer's token, or about the customer's purchases, in any of their signed
+  /// parts. `is_foreign`: the app was never configured, as for retention.
   ///
   /// It reads all that wait, because erasing is rare.
   var findWaiting: Query {
-    // The token of a payload is a user's. A device's id is in none: a client may choose another customer's token as its id.
+    // The token of a payload is a user's. A device's id is in none: a client may choose another customer's token as its
+    // id.
     var names = [user].compactMap { $0?.uuidString.lowercased() }
     let ids = purchases.filter(\.isTransactionID)
     if !ids.isEmpty { names.append(#""(\#(ids.joined(separator: "|")))""#) }
@@ -365,8 +368,9 @@ struct ErasedCustomer: Sendable {
     """
   }
 
-  /// The rows for ``with(others:)``. Those of ``purchases`` are another customer's (`is_others`) if a device inherits them.
-  /// `is_settled`: an erasure has removed the user's token from the purchase, so a notification that waits names the user no more.
+  /// The rows for ``with(others:)``. Those of ``purchases`` are another customer's (`is_others`) if a device inherits
+  /// them. `is_settled`: an erasure has removed the user's token from the purchase, so a notification that waits names
+  /// the user no more.
   var findOthersPurchases: Query {
     """
     SELECT * FROM (
@@ -382,8 +386,8 @@ struct ErasedCustomer: Sendable {
     """
   }
 
-  /// For a transaction that holds the advisory locks: ends their `lock_timeout`, because the statements of an erasure may wait for
-  /// their rows, and locks the waiting notifications.
+  /// For a transaction that holds the advisory locks: ends their `lock_timeout`, because the statements of an erasure
+  /// may wait for their rows, and locks the waiting notifications.
   var lockAlone: [Query] { ["SET LOCAL lock_timeout = DEFAULT", lockWaiting] }
 
   /// Selects and locks the waiting notifications that still wait.

@@ -26,8 +26,8 @@ package struct ErasureReport: Encodable, Sendable, CustomStringConvertible {
     let rowsOfOthers: Int
     /// The number of other customers' pairings with this device, which ended.
     let pairingsOfOthers: Int
-    /// The number of notifications of other customers' purchases that have the user's UUID, as the App Store signed it: they
-    /// stay.
+    /// The number of notifications of other customers' purchases that have the user's UUID, as the App Store signed it:
+    /// they stay.
     let notificationsOfOthers: Int
     /// The subscriptions that go on at the App Store until the customer cancels them.
     let runningSubscriptions: [String]

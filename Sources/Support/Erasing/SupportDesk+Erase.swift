@@ -11,12 +11,12 @@ import Subscriptions
 import Text
 import Work
 
-/// Erases a customer: the id is replaced by a random one, and everything that leads to the person goes. Money and counts
-/// stay. ``CustomerTable`` has the rule of each table.
+/// Erases a customer: the id is replaced by a random one, and everything that leads to the person goes. Money and
+/// counts stay. ``CustomerTable`` has the rule of each table.
 ///
-/// What the App Store sends of the purchases later counts, and brings neither an id nor a token back. A signed transaction
-/// of the same purchase, from any customer, gives it an owner again. Notifications of purchases that another customer has stay
-/// as signed, also those that wait: without them a refund would be lost.
+/// What the App Store sends of the purchases later counts, and brings neither an id nor a token back. A signed
+/// transaction of the same purchase, from any customer, gives it an owner again. Notifications of purchases that
+/// another customer has stay as signed, also those that wait: without them a refund would be lost.
 package struct EraseCustomerRequest: SupportRequest {
   package static let operation = SupportOperation.eraseCustomer
 
@@ -149,10 +149,11 @@ extension SupportDesk {
     }
   }
 
-  /// Ends the waiting notifications that are too many for the transaction of the erasure, in transactions of their own. If the
-  /// erasure fails after it, a repetition ends the others.
+  /// Ends the waiting notifications that are too many for the transaction of the erasure, in transactions of their own.
+  /// If the erasure fails after it, a repetition ends the others.
   ///
-  /// Notifications of apps that were never configured take no lock and leave no row in `subscriptions`: nothing processes them.
+  /// Notifications of apps that were never configured take no lock and leave no row in `subscriptions`: nothing
+  /// processes them.
   private func end(_ known: ErasedCustomer, _ ended: inout EarlierChanges) async throws {
     for batch in known.foreign.chunked(by: ErasedCustomer.batchSize) {
       let rows = try await pool.query(ImpersonalFacts.waitingNotifications(batch, at: known.instant))
@@ -180,8 +181,8 @@ extension SupportDesk {
     }
   }
 
-  /// Erases events that are too many for the transaction of the erasure, in transactions of their own. That one erases those that
-  /// come meanwhile.
+  /// Erases events that are too many for the transaction of the erasure, in transactions of their own. That one erases
+  /// those that come meanwhile.
   private func eraseEvents(of customer: ErasedCustomer, _ ended: inout EarlierChanges) async throws {
     guard try await countEvents(of: customer) > ErasedCustomer.eventBatch else { return }
     for bundleID in customer.appIDs {
@@ -241,8 +242,8 @@ extension SupportDesk {
     return values
   }
 
-  /// Tells destinations of the children's devices, which have what they have by themselves from now on. One without a record of its own
-  /// is told as erased, so that its id does not stay.
+  /// Tells destinations of the children's devices, which have what they have by themselves from now on. One without a
+  /// record of its own is told as erased, so that its id does not stay.
   private func tell(
     _ children: [FormerChild], of customer: ErasedCustomer, on connection: PostgresConnection
   ) async throws {
@@ -350,7 +351,8 @@ extension SupportDesk {
   }
 }
 
-/// Statements about the events with a customer's id. Any client may send them, and before 20261120_limits.sql in any number.
+/// Statements about the events with a customer's id. Any client may send them, and before 20261120_limits.sql in any
+/// number.
 private enum CustomerEventRows {
   static func count(of customer: ErasedCustomer) -> Query {
     """
@@ -359,8 +361,8 @@ private enum CustomerEventRows {
     """
   }
 
-  /// Erases ``ErasedCustomer/eventBatch`` events of an app, in the order of their ids. The only row has their number and the
-  /// last id; `nil` for no event.
+  /// Erases ``ErasedCustomer/eventBatch`` events of an app, in the order of their ids. The only row has their number
+  /// and the last id; `nil` for no event.
   ///
   /// Each page begins after the one before: the index still has entries of the rows that were erased.
   static func erasePage(of customer: ErasedCustomer, in bundleID: String, after last: UUID?) -> Query {

@@ -17,7 +17,8 @@ extension SupportDesk {
     var export = CustomerExport(
       id: known.id, kinds: [known.customer.kindWord], bundleIDs: known.bundleIDs, exportedAt: clock.now())
     export.logHashes = try await logHashes(of: known.id).map(\.hash)
-    // Rows are decoded after the transaction: meanwhile its session is idle, which PostgreSQL allows for a short time only.
+    // Rows are decoded after the transaction: meanwhile its session is idle, which PostgreSQL allows for a short time
+    // only.
     let tables = try await pool.withTransaction { connection in
       let customer = try await found(known, connection)
       var tables: [(name: String, description: Rows, rows: Rows)] = []
@@ -53,8 +54,8 @@ extension SupportDesk {
 }
 
 extension JSONValue {
-  /// The value with the claims of each JWS in place of the JWS: its reader could act as the customer. Apple's envelope of a
-  /// notification that failed has some, and clients may send one in any text.
+  /// The value with the claims of each JWS in place of the JWS: its reader could act as the customer. Apple's envelope
+  /// of a notification that failed has some, and clients may send one in any text.
   var withoutSignatures: JSONValue {
     switch self {
     case .string(let text): text.withoutSignatures
@@ -153,8 +154,8 @@ package struct CustomerExport: Encodable, Sendable {
   /// The tables with rows of the customer.
   package private(set) var tables: [Table] = []
 
-  /// The most rows of one table. A flood of requests alone reaches it: the limits of 20261120_limits.sql keep the events of an app
-  /// below it.
+  /// The most rows of one table. A flood of requests alone reaches it: the limits of 20261120_limits.sql keep the
+  /// events of an app below it.
   static let maximumRows = 200_000
 
   /// A table with its rows, under the names of the columns.
@@ -181,8 +182,8 @@ package struct CustomerExport: Encodable, Sendable {
 }
 
 extension SupportDesk {
-  /// The hashes of a customer in the log's field `customer`: of the id as it is, which devices have, and of a user's UUID in
-  /// lower case.
+  /// The hashes of a customer in the log's field `customer`: of the id as it is, which devices have, and of a user's
+  /// UUID in lower case.
   /// - Throws: errors of the database.
   package func logHashes(of id: String) async throws -> [(id: String, hash: String)] {
     let key = LogKey()

@@ -8,11 +8,11 @@ import Subscriptions
 import Work
 
 extension SupportDesk {
-  /// The customer with exactly this id: also a user whom no record names but a notification that waits. An order or an address
-  /// is not enough to hand out or to erase a person's data: support looks first whom it names.
+  /// The customer with exactly this id: also a user whom no record names but a notification that waits. An order or an
+  /// address is not enough to hand out or to erase a person's data: support looks first whom it names.
   ///
-  /// Another spelling is another customer: ``find(_:by:)`` corrects the case and white space of an id, and an export or an
-  /// erasure must not. Only a user's UUID has any case.
+  /// Another spelling is another customer: ``find(_:by:)`` corrects the case and white space of an id, and an export or
+  /// an erasure must not. Only a user's UUID has any case.
   /// - Parameter bundleID: the app; needed if the id is a customer of several apps.
   /// - Throws: ``SupportRefusal``; errors of the database.
   func knownCustomer(_ text: String, of bundleID: String?) async throws -> ErasedCustomer {
@@ -51,8 +51,8 @@ extension SupportDesk {
     return (user, apps.sorted())
   }
 
-  /// - Parameter apps: the apps that have a customer with this id, of either kind. An app that only the row of a table names that
-  ///   other apps write to, too, is none: the user is erased with the last one of these.
+  /// - Parameter apps: the apps that have a customer with this id, of either kind. An app that only the row of a table
+  ///   names that other apps write to, too, is none: the user is erased with the last one of these.
   private func named(
     _ customer: Customer, of chosen: [String], among apps: [String]
   ) -> ErasedCustomer {
@@ -65,12 +65,13 @@ extension SupportDesk {
   }
 
   /// The customer that was found, if the id is the customer's own.
-  /// - Parameter waiting: the user with the same UUID whom notifications alone name: another client may have named its device
-  ///   like the user.
+  /// - Parameter waiting: the user with the same UUID whom notifications alone name: another client may have named its
+  ///   device like the user.
   private func recorded(
     _ found: FindResult, or waiting: UserOfWaiting?, of bundleID: String?
   ) async throws -> ErasedCustomer {
-    // The id of a paired device finds its parent. The device itself is a person's too, also beside a customer of another app.
+    // The id of a paired device finds its parent. The device itself is a person's too, also beside a customer of
+    // another app.
     let matches = found.search.customers(named: found.id, withUnlisted: true)
     // Notifications of apps that were never configured name a user of any app.
     let userApps =
@@ -113,8 +114,8 @@ extension SupportDesk {
     return named(customer, of: chosen, among: recordedApps)
   }
 
-  /// The customers whose id is this UUID in lower case, as the database writes it, if the UUID was given in another case. A
-  /// device of another app may have a user's UUID as its id.
+  /// The customers whose id is this UUID in lower case, as the database writes it, if the UUID was given in another
+  /// case. A device of another app may have a user's UUID as its id.
   private func namesakes(of id: String) async throws -> [CustomerSearch.Match] {
     guard let stored = UUID(rfc9562: id)?.uuidString.lowercased(), stored != id else { return [] }
     return try await pool.withConnection { connection in

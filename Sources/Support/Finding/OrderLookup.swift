@@ -9,8 +9,8 @@ import Postgres
 import Subscriptions
 import Work
 
-/// Asks the App Store for the transactions of an order id (Look Up Order ID), and keeps the answer. What the answer repairs is
-/// recorded in `support_actions`, in the same commit.
+/// Asks the App Store for the transactions of an order id (Look Up Order ID), and keeps the answer. What the answer
+/// repairs is recorded in `support_actions`, in the same commit.
 struct OrderLookup: Sendable {
   let catalog: AppCatalog
   /// By bundle id.

@@ -9,11 +9,12 @@ import Requests
 import Subscriptions
 
 extension SupportDesk {
-  /// Finds the customers and purchases of anything that a customer holds: an order id, a transaction id, a user's UUID, a
-  /// device's id, the request id of an error message, or an e-mail address. White space at the ends counts if an id has it.
+  /// Finds the customers and purchases of anything that a customer holds: an order id, a transaction id, a user's UUID,
+  /// a device's id, the request id of an error message, or an e-mail address. White space at the ends counts if an id
+  /// has it.
   ///
-  /// An order id that is not known is looked up at the App Store once; the answer is kept. An id that only refused requests
-  /// name was never seen; the answer has the requests.
+  /// An order id that is not known is looked up at the App Store once; the answer is kept. An id that only refused
+  /// requests name was never seen; the answer has the requests.
   /// - Parameter actor: the actor in the record of what such a look-up repairs.
   /// - Throws: errors of the database.
   package func find(_ text: String, by actor: SupportActor = .rule("receiptd")) async throws -> FindResult {
@@ -39,9 +40,9 @@ extension SupportDesk {
     return order.isFound ? order : found.with(order)
   }
 
-  /// Searches the database: for the text as it is, then without a leading `#`, then in lower and upper case. Case matters
-  /// in device ids, so another case counts only if one spelling has matches. A client chooses the id of its request, so any other
-  /// match wins over a refused request.
+  /// Searches the database: for the text as it is, then without a leading `#`, then in lower and upper case. Case
+  /// matters in device ids, so another case counts only if one spelling has matches. A client chooses the id of its
+  /// request, so any other match wins over a refused request.
   private func known(
     _ text: String, asked: String, _ connection: PostgresConnection
   ) async throws -> FindResult? {

@@ -66,8 +66,8 @@ extension SupportDesk {
     return report
   }
 
-  /// Records the refresh. A customer may have been erased while the App Store was asked: then the record names neither the
-  /// customer nor what support wrote about the customer, as if the erasure had come afterwards.
+  /// Records the refresh. A customer may have been erased while the App Store was asked: then the record names neither
+  /// the customer nor what support wrote about the customer, as if the erasure had come afterwards.
   /// - Parameter recorded: those of the customers that the database had when the App Store was asked.
   private func record(
     _ report: RefreshReport, of found: FindResult, _ recorded: Set<CustomerSearch.Match>,
@@ -180,8 +180,8 @@ extension SupportDesk {
 }
 
 extension RefreshReport {
-  /// The column `details`: what changed in the purchases that fit. It has the kind of the id that support gave and not the id,
-  /// which may be an e-mail address, an order, or another device's.
+  /// The column `details`: what changed in the purchases that fit. It has the kind of the id that support gave and not
+  /// the id, which may be an e-mail address, an order, or another device's.
   fileprivate func details(
     _ asked: Set<FoundKind>, where fits: (RefreshedPurchase) -> Bool
   ) -> [String: JSONValue] {

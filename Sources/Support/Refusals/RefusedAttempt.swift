@@ -29,7 +29,8 @@ package struct RefusedAttempt: Sendable {
   package var code: String
   package var requestID: String
   package var addressPrefix: String
-  /// Whether the named customer has the purchase by now, or support has moved it since; see ``SupportDesk/settling(_:)``.
+  /// Whether the named customer has the purchase by now, or support has moved it since; see
+  /// ``SupportDesk/settling(_:)``.
   package var isSettled = false
 
   /// Reads the ids that a refused request names. No signature is checked.
@@ -194,8 +195,8 @@ extension RefusedAttempt {
 
 /// The table `refused_attempts`.
 package enum RefusedAttemptRows {
-  /// Inserts the attempts that the limits of the day allow. Those from before an erasure, or from the minute after it, lose
-  /// the ids: one of them may be the erased customer's, and no list of erased ids exists.
+  /// Inserts the attempts that the limits of the day allow. Those from before an erasure, or from the minute after it,
+  /// lose the ids: one of them may be the erased customer's, and no list of erased ids exists.
   ///
   /// An erasure locks the table, so this statement sees its record or ran before its deletion.
   static func insert(_ attempts: [RefusedAttempt], on day: Day) -> Postgres.Query {

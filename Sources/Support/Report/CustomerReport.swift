@@ -40,7 +40,8 @@ package struct ReportedCustomer: Sendable {
   package var accessUntil: Date?
   /// The reason for the entitlements, in a sentence.
   package var because: String
-  /// When the paid time or the trial ends, when access ends, and what follows, each in a sentence; empty without access.
+  /// When the paid time or the trial ends, when access ends, and what follows, each in a sentence; empty without
+  /// access.
   package var sentences: [String] = []
   /// The purchase that decides them, by `originalTransactionID`; `nil` if no purchase of the customer does.
   package var decidingPurchase: String?

@@ -28,15 +28,18 @@ package struct CustomerSearch: Sendable {
 
   /// The customers, sorted by app and id.
   package private(set) var customers: [Match] = []
-  /// The customers with a paired device of that id, the earliest pairings first, at most ``maximumParents``. They are among
-  /// ``customers`` where the id is no customer's own. Any client can pair any id, so they are not reported beside the customer.
+  /// The customers with a paired device of that id, the earliest pairings first, at most ``maximumParents``. They are
+  /// among ``customers`` where the id is no customer's own. Any client can pair any id, so they are not reported beside
+  /// the customer.
   package private(set) var parents: [Match] = []
   /// The number of further pairings.
   package private(set) var parentsHidden = 0
-  /// Devices of the id that are not among ``customers`` where it leads to others: a paired device, and one of which receiptd has
-  /// a trace alone, such as its secret or a place that it lost. Any paired device may have a secret, so support sees its parent.
+  /// Devices of the id that are not among ``customers`` where it leads to others: a paired device, and one of which
+  /// receiptd has a trace alone, such as its secret or a place that it lost. Any paired device may have a secret, so
+  /// support sees its parent.
   private var unlisted: [Match] = []
-  /// The apps that nothing names but the user's row in a table to which they write, or the sign-up, which is of all apps.
+  /// The apps that nothing names but the user's row in a table to which they write, or the sign-up, which is of all
+  /// apps.
   package private(set) var profileApps: Set<String> = []
   /// The original transaction ids of purchases with that id, with or without an owner.
   package private(set) var purchases: [String] = []
@@ -46,16 +49,16 @@ package struct CustomerSearch: Sendable {
   package private(set) var refusals: [RefusedAttempt] = []
   /// What the id names.
   package private(set) var kinds: Set<FoundKind> = []
-  /// Whether the id is a user's of whom no purchase, grant, trial or action of support is recorded: the sign-up, a valid access
-  /// token, an event or the app's own table names the user.
+  /// Whether the id is a user's of whom no purchase, grant, trial or action of support is recorded: the sign-up, a
+  /// valid access token, an event or the app's own table names the user.
   package private(set) var isKnownOnly = false
   /// Whether the id is of a sign-up that no record names.
   package private(set) var isSignUpAlone = false
 
   var isEmpty: Bool { customers.isEmpty && purchases.isEmpty && refusals.isEmpty }
 
-  /// - Parameter id: a user's UUID; the id of a device, a paired device, a transaction or a refused request; or an order
-  ///   id that was looked up before.
+  /// - Parameter id: a user's UUID; the id of a device, a paired device, a transaction or a refused request; or an
+  ///   order id that was looked up before.
   init(_ id: String, in catalog: AppCatalog, _ connection: PostgresConnection) async throws {
     self.init()
     try await add(id, in: catalog, connection)
@@ -101,9 +104,10 @@ package struct CustomerSearch: Sendable {
   private static let maximumRefusals = 5
   private static let maximumParents = 5
 
-  /// The customers that have exactly this id themselves: a device in this spelling, a user's UUID in any case. The others are
-  /// found by what leads to them, such as an order or a paired device.
-  /// - Parameter withUnlisted: whether devices count that support does not see, in the apps that have no other such customer.
+  /// The customers that have exactly this id themselves: a device in this spelling, a user's UUID in any case. The
+  /// others are found by what leads to them, such as an order or a paired device.
+  /// - Parameter withUnlisted: whether devices count that support does not see, in the apps that have no other such
+  ///   customer.
   func customers(named id: String, withUnlisted: Bool = false) -> [Match] {
     let user = UUID(rfc9562: id)
     let device = DeviceID.normalized(id)
@@ -208,8 +212,8 @@ package struct CustomerSearch: Sendable {
     """
   }
 
-  /// The rows of all tables that name the customer, the app's own tables, clients' events and valid tokens too. A refused request makes no
-  /// customer: any client can name any id.
+  /// The rows of all tables that name the customer, the app's own tables, clients' events and valid tokens too. A
+  /// refused request makes no customer: any client can name any id.
   private static func customers(
     _ id: String, _ user: UUID?, in catalog: AppCatalog, readsSecrets: Bool
   ) -> Query {
@@ -218,8 +222,10 @@ package struct CustomerSearch: Sendable {
     let deviceApps = catalog.apps.filter { $0.customer == .device }.map(\.bundleID)
     let ofSecret: Query =
       readsSecrets
-      ? "UNION ALL SELECT bundle_id FROM device_secrets WHERE bundle_id = ANY(\(deviceApps)) AND device_id = \(id)"
-      : ""
+      ? """
+      UNION ALL SELECT bundle_id FROM device_secrets WHERE bundle_id = ANY(\(deviceApps)) AND device_id = \(id)
+      UNION ALL SELECT bundle_id FROM pairing_codes WHERE device_id = \(id)
+      """ : ""
     return """
       SELECT 'user' AS kind, bundle_id, user_id, NULL AS device_id FROM subscriptions
       WHERE user_id = \(user) AND bundle_id IS NOT NULL
@@ -270,7 +276,6 @@ package struct CustomerSearch: Sendable {
         WHERE key = \(id) AND destination NOT IN ('profiles', 'event', 'notification') AND NOT payload ? 'erased'
         UNION ALL SELECT bundle_id FROM lifecycle_events WHERE former_device_id = \(id)
         UNION ALL SELECT bundle_id FROM lifecycle_events WHERE child_device_ids ? \(id)
-        UNION ALL SELECT bundle_id FROM pairing_codes WHERE device_id = \(id)
         UNION ALL SELECT bundle_id FROM purchase_devices WHERE device_id = \(id)
         UNION ALL SELECT bundle_id FROM trials WHERE displaced_device_id = \(id)
         UNION ALL SELECT bundle_id FROM trials WHERE next_displaced_device_id = \(id)
@@ -290,8 +295,8 @@ package struct CustomerSearch: Sendable {
     """
   }
 
-  /// A row if an app has an event of a customer. The order makes PostgreSQL use the primary key. With EXISTS it would read the
-  /// whole table where most events have the customer's id in another app.
+  /// A row if an app has an event of a customer. The order makes PostgreSQL use the primary key. With EXISTS it would
+  /// read the whole table where most events have the customer's id in another app.
   private static func anyEvent(_ customer: Query) -> Query {
     """
     SELECT FROM events WHERE events.bundle_id = app.bundle_id AND events.customer_id = \(customer)

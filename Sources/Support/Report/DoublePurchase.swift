@@ -161,8 +161,8 @@ private struct RunningPurchase {
 }
 
 extension TransactionFact {
-  /// The end of the number of its Apple Account (`appTransactionId`), which tells accounts apart; nil without a number, and
-  /// for an erased one.
+  /// The end of the number of its Apple Account (`appTransactionId`), which tells accounts apart; nil without a number,
+  /// and for an erased one.
   var shownAppleAccount: String? {
     guard let appTransactionID, !appTransactionID.hasPrefix("erased:") else { return nil }
     return "…\(appTransactionID.suffix(6))"

@@ -22,7 +22,8 @@ package struct PurchasePlan: Sendable {
   package var totalPaid: [Money] = []
   /// When Apple last signed a fact about it.
   package var confirmedAt: Date?
-  /// When access by it ends or ended, with Apple's billing grace and the app's own grace, as in the timeline's `access ended`.
+  /// When access by it ends or ended, with Apple's billing grace and the app's own grace, as in the timeline's `access
+  /// ended`.
   package var accessEndsAt: Date?
   /// The date of the old proof that told of it first; `nil` for none. See ``OldProofs``.
   package var oldProofSignedAt: Date?

@@ -70,7 +70,8 @@ extension Subscription {
 }
 
 extension ReportedCustomer {
-  /// When the paid time or the trial ends, when access ends, and what follows, each in a sentence; empty without access.
+  /// When the paid time or the trial ends, when access ends, and what follows, each in a sentence; empty without
+  /// access.
   /// - Parameter words: writes an instant.
   package func headSentences(at now: Date, _ words: (Date) -> String) -> [String] {
     guard entitlements.isAccessGranted else { return [] }

@@ -20,8 +20,8 @@ package struct ReportedPurchase: Sendable {
   package var purchaseDate: Date
   package var expiryDate: Date?
   package var gracePeriodExpiryDate: Date?
-  /// When Apple stops to charge again after a failed charge; nil if it is not trying. Apple charges before the paid time ends, so
-  /// it may be trying while the purchase is active.
+  /// When Apple stops to charge again after a failed charge; nil if it is not trying. Apple charges before the paid
+  /// time ends, so it may be trying while the purchase is active.
   package var chargeRetriesUntil: Date?
   package var revokedAt: Date?
   package var environment: String

@@ -14,7 +14,8 @@ import Work
 extension SupportDesk {
   /// The maximum number of events in a report.
   private static let events = 20
-  /// The maximum number of refused requests in a report. They do not count as events, because any client can cause them.
+  /// The maximum number of refused requests in a report. They do not count as events, because any client can cause
+  /// them.
   private static let refusals = 5
   /// The maximum number of children's devices in a report. During free access any client can pair any number.
   private static let children = 20
@@ -166,7 +167,8 @@ extension SupportDesk {
 }
 
 extension App {
-  /// The first instant at which the customer has no access if nothing new arrives; `nil` without access, or without an end.
+  /// The first instant at which the customer has no access if nothing new arrives; `nil` without access, or without an
+  /// end.
   func accessEnd(
     of customerRecords: CustomerRecords, for customer: Customer, after instant: Date
   ) -> Date? {

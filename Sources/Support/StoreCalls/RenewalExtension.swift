@@ -156,8 +156,8 @@ package enum RenewalExtensionRows {
   /// For how long an extension that the App Store refused may be asked for again, in seconds.
   private static let requeueTime: TimeInterval = 7 * 86_400
 
-  /// The App Store takes a repeated request as the same. An extension of one subscription is repeated by its command, which checks the
-  /// expiry first.
+  /// The App Store takes a repeated request as the same. An extension of one subscription is repeated by its command,
+  /// which checks the expiry first.
   package static let requeuable = RequeuableQueue(
     "renewal_extensions",
     only:
@@ -205,7 +205,8 @@ package enum RenewalExtensionRows {
     """
   }
 
-  /// Writes the expiry before a request for one subscription is sent, and extends its lease; no row if another process took it.
+  /// Writes the expiry before a request for one subscription is sent, and extends its lease; no row if another process
+  /// took it.
   static func begin(_ asked: RenewalExtension, expiresAt expiry: Date, until end: Date?) -> Query {
     """
     UPDATE renewal_extensions SET expires_before = \(expiry), next_attempt_at = \(end)::timestamptz

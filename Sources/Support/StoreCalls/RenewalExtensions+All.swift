@@ -61,8 +61,8 @@ extension RenewalExtensions {
   private static let maximumAge: TimeInterval = 30 * 86_400
   private static let backoff = Backoff(base: .seconds(10), maximum: .seconds(600), jitter: 0.5)
 
-  /// Extends all active, paying subscribers of a product. The App Store may need hours or days; ``job`` follows it to the
-  /// end. The same call continues a request that has not ended.
+  /// Extends all active, paying subscribers of a product. The App Store may need hours or days; ``job`` follows it to
+  /// the end. The same call continues a request that has not ended.
   ///
   /// - Parameters:
   ///   - storefronts: ISO 3166-1 alpha-3 codes; empty for all.

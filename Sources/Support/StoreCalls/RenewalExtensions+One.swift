@@ -115,8 +115,8 @@ extension RenewalExtensions {
   }
 
   /// The subscription's end as the App Store has it now; its answer is recorded.
-  /// - Throws: `Problem` `store_unavailable`, ``SupportRefusal`` if the App Store does not know the subscription; errors of the
-  ///   database.
+  /// - Throws: `Problem` `store_unavailable`, ``SupportRefusal`` if the App Store does not know the subscription;
+  ///   errors of the database.
   private func expiryAtStore(
     for asked: RenewalExtension, of stored: StoredSubscription, _ api: AppStoreServerAPI,
     by author: SupportAuthor
@@ -183,8 +183,8 @@ extension RenewalExtensions {
   }
 
   /// Writes the end of a request.
-  /// - Throws: ``SupportRefusal`` if the subscription was not extended, or another process took the request meanwhile; errors
-  ///   of the database.
+  /// - Throws: ``SupportRefusal`` if the subscription was not extended, or another process took the request meanwhile;
+  ///   errors of the database.
   private func finish(
     _ asked: RenewalExtension, renewsAt: Date? = nil, error: String? = nil, by author: SupportAuthor
   ) async throws -> RenewalExtension {

@@ -11,8 +11,8 @@ import Subscriptions
 import Text
 import Work
 
-/// Extensions of renewal dates, which support asks the App Store for: of one subscription, or of all active subscribers of
-/// a product.
+/// Extensions of renewal dates, which support asks the App Store for: of one subscription, or of all active subscribers
+/// of a product.
 ///
 /// A request is stored with its `requestIdentifier` before it is sent. The new renewal dates come as notifications.
 ///
@@ -109,9 +109,9 @@ package struct RenewalExtensions: Sendable {
     }
   }
 
-  /// The author that a row about one subscription names. An owner may have been erased since the command began: then the row
-  /// has no reason, as if the erasure had come afterwards. The transaction holds the purchase's lock, which keeps another erasure out
-  /// until it ends.
+  /// The author that a row about one subscription names. An owner may have been erased since the command began: then
+  /// the row has no reason, as if the erasure had come afterwards. The transaction holds the purchase's lock, which
+  /// keeps another erasure out until it ends.
   func writer(
     _ author: SupportAuthor, of asked: RenewalExtension, _ connection: PostgresConnection
   ) async throws -> SupportAuthor {

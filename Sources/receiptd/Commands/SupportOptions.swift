@@ -88,8 +88,8 @@ extension Startup {
 
   /// Runs `body` with a service, and closes the service.
   ///
-  /// With `RECEIPTD_TOKEN` the command has the rights of that person. Without it the command has the rights of the database's
-  /// role, which no check here could limit.
+  /// With `RECEIPTD_TOKEN` the command has the rights of that person. Without it the command has the rights of the
+  /// database's role, which no check here could limit.
   ///
   /// - Parameters:
   ///   - operation: the operation of the command.

@@ -5,8 +5,9 @@ import Synchronization
 
 /// Writes log lines to a descriptor on a queue of its own, so that no caller waits for the reader of the log.
 ///
-/// The reader may block: a full pipe, a paused terminal, a full disk of a log collector. Lines wait in a bounded buffer. A
-/// line that does not fit is dropped and counted. The next line that fits follows a line with the number of dropped lines.
+/// The reader may block: a full pipe, a paused terminal, a full disk of a log collector. Lines wait in a bounded
+/// buffer. A line that does not fit is dropped and counted. The next line that fits follows a line with the number of
+/// dropped lines.
 final class LogWriter: Sendable {
   /// The process's standard error. The exit of the process waits up to two seconds for the lines in the buffer.
   static let standardError: LogWriter = {

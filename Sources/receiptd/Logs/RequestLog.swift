@@ -3,8 +3,8 @@ import Logging
 
 /// Logs responses: the route, never the path, with the status and the duration.
 ///
-/// At level `debug` it logs every response. A line costs as much as a small request, and metrics count all requests, so the
-/// default is one line for each server error, refusal and slow response.
+/// At level `debug` it logs every response. A line costs as much as a small request, and metrics count all requests, so
+/// the default is one line for each server error, refusal and slow response.
 ///
 /// A client's address is personal data. Only a refusal has it, because an operator may need it to block the client.
 struct RequestLog: Sendable {
@@ -35,8 +35,8 @@ struct RequestLog: Sendable {
 
   static func level(_ summary: RequestSummary) -> Logger.Level {
     switch summary.status {
-    // A client that sends thousands of these must not fill the disk. No rate limit counts a request that reaches no handler;
-    // 501 and 505 are faults of its head.
+    // A client that sends thousands of these must not fill the disk. No rate limit counts a request that reaches no
+    // handler; 501 and 505 are faults of its head.
     case 429, 501, 505: .debug
     // Not a failure but a state that a handler reports: `/readyz` while the server stops.
     case 500... where summary.problem == nil: .info

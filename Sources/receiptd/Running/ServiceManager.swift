@@ -4,8 +4,8 @@ import Platform
 
 /// Sends the state of the process to the service manager (sd_notify(3), systemd's protocol).
 ///
-/// A message is one line in a datagram to the socket of `NOTIFY_SOCKET`. There is no response. The server works without a
-/// service manager too.
+/// A message is one line in a datagram to the socket of `NOTIFY_SOCKET`. There is no response. The server works without
+/// a service manager too.
 struct ServiceManager: Sendable {
   /// A state of the process in the words of the protocol.
   enum State: String, Sendable {
@@ -56,8 +56,8 @@ struct ServiceManager: Sendable {
   }
 }
 
-/// The service manager's watchdog (sd_watchdog_enabled(3), `WatchdogSec=`), which restarts a process without a keep-alive
-/// message.
+/// The service manager's watchdog (sd_watchdog_enabled(3), `WatchdogSec=`), which restarts a process without a
+/// keep-alive message.
 struct Watchdog: Sendable {
   /// The timeout of the watchdog.
   let timeout: Duration
@@ -70,8 +70,8 @@ struct Watchdog: Sendable {
     self.timeout = .microseconds(timeout)
   }
 
-  /// Sends keep-alive messages until its task is cancelled, each after all event loops of the servers have run. This task
-  /// itself needs a thread of the task pool, so a blocked pool also stops the messages.
+  /// Sends keep-alive messages until its task is cancelled, each after all event loops of the servers have run. This
+  /// task itself needs a thread of the task pool, so a blocked pool also stops the messages.
   func keepAlive(_ manager: ServiceManager, _ servers: HTTPServer...) async {
     while !Task.isCancelled {
       for server in servers { await server.waitUntilResponsive() }

@@ -74,8 +74,8 @@ final class Signals {
   }
 }
 
-/// Detects changed files by their status. That works on every file system, and for symbolic links, by which orchestrators
-/// replace files.
+/// Detects changed files by their status. That works on every file system, and for symbolic links, by which
+/// orchestrators replace files.
 struct FileWatch {
   private let paths: [String]
   private let read: @Sendable (String) -> FileStatus?

@@ -67,7 +67,8 @@ enum Startup {
   }
 
   /// Stops the start of a server that accepts data of Xcode while its database has real purchases.
-  /// - Parameter waits: whether to wait for an unavailable database. If not, the start fails: what the database has is not known.
+  /// - Parameter waits: whether to wait for an unavailable database. If not, the start fails: what the database has is
+  ///   not known.
   static func checkXcode(_ service: Service, waits: Bool, _ logger: Logger) async throws {
     do {
       try await withDatabase(timeout: waits ? timeout : .zero, logger) { try await service.checkXcode() }

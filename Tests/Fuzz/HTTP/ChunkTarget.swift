@@ -100,7 +100,8 @@ enum ChunkTarget {
     return nil
   }
 
-  /// RFC 9112 §7.1.1 as a regular expression over Latin-1. Read by the one thread of libFuzzer; `Regex` is not `Sendable`.
+  /// RFC 9112 §7.1.1 as a regular expression over Latin-1. Read by the one thread of libFuzzer; `Regex` is not
+  /// `Sendable`.
   nonisolated(unsafe) private static let extensions: Regex<AnyRegexOutput>? = {
     let token = #"[!#$%&'*+\-.^_`|~0-9A-Za-z]+"#
     let quoted = #""(?:[\t \x21\x23-\x5B\x5D-\x7E\x80-\xFF]|\\[\t \x21-\x7E\x80-\xFF])*""#

@@ -72,7 +72,8 @@ import Text
       #expect(try await live.clientWrites().isEmpty)
       #expect(try await live.harness.count("added_profile_rows") == 0)
 
-      // Now the rows are the app's: a second INSERT fails as it always did, and an upsert that ignores duplicates does not.
+      // Now the rows are the app's: a second INSERT fails as it always did, and an upsert that ignores duplicates does
+      // not.
       #expect(
         await Self.sqlState {
           try await live.run("INSERT INTO user_preferences (user_id) VALUES ('\(user)')", as: user)

@@ -9,7 +9,8 @@ import Testing
 @testable import ReceiptService
 @testable import Support
 
-/// Rows of `profiles` that a client made look like another kind of row, so that `receiptd adopt` gives an award or leaves them.
+/// Rows of `profiles` that a client made look like another kind of row, so that `receiptd adopt` gives an award or
+/// leaves them.
 @Suite struct ForgedClaimTests {
   private static func id(_ user: UUID) -> String { user.uuidString.lowercased() }
 

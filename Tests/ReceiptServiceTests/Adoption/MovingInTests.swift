@@ -10,7 +10,8 @@ import Text
 @testable import Ledger
 @testable import ReceiptService
 
-/// The four apps move in: their tables with their rows, statements and request bodies, letter by letter, on one database.
+/// The four apps move in: their tables with their rows, statements and request bodies, letter by letter, on one
+/// database.
 @Suite struct MovingInTests {
   /// The modes of `clientWrites`: those of the shipped configuration, or one for all apps.
   enum Modes: String, CaseIterable {
@@ -109,7 +110,8 @@ import Text
       try await live.verifyClaims()
       if modes.ofSwiftClimb != .refuse { paying.insert("climb 6") }
       if modes.ofThaqalayn == .accept {
-        // No transaction to verify: the customer has what the old build wrote, until a run with the flag gives the award.
+        // No transaction to verify: the customer has what the old build wrote, until a run with the flag gives the
+        // award.
         #expect(try await live.readsIsPremium(live[4]) == true)
         let again = try await harness.service.adoption.adopt(
           bundleID: Thaqalayn.bundleID, isDryRun: false, clientAwardDays: 366)

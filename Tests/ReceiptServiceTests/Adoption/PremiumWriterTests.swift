@@ -8,8 +8,8 @@ import Testing
 @testable import ReceiptService
 @testable import Support
 
-/// Roles of the database beside Supabase's and receiptd's, with rights on the app's own tables: those of other kinds of clients,
-/// as which PostgREST acts, and the app's own backend, which signs in.
+/// Roles of the database beside Supabase's and receiptd's, with rights on the app's own tables: those of other kinds of
+/// clients, as which PostgREST acts, and the app's own backend, which signs in.
 @Suite struct PremiumWriterTests {
   static let member = "receiptdtest_member"
   static let backend = "receiptdtest_backend"

@@ -223,7 +223,7 @@ import Testing
       #expect(after.contains("<td>note</td>") && after.contains("\(agent.person): writes from two addresses"))
       let unknown = try await agent.post(
         "/console/act/note", fields.merging(["customer": UUID().uuidString.lowercased()]) { $1 })
-      #expect(unknown.status == 400 && unknown.text.contains("has never seen"), "\(unknown.text)")
+      #expect(unknown.status == 404 && unknown.text.contains("has never seen"), "\(unknown.text)")
     }
   }
 

@@ -8,7 +8,8 @@ import Testing
 @testable import Console
 @testable import ReceiptService
 
-/// *Health*: all servers by their heartbeats, and what an operator should look at; the switches, and the readable export.
+/// *Health*: all servers by their heartbeats, and what an operator should look at; the switches, and the readable
+/// export.
 @Suite struct ConsoleHealthTests {
   private static func beat(_ service: Service) async throws {
     try await service.sharedResources.heartbeat.beat(configuration: service.configurationDigest)

@@ -31,8 +31,8 @@ import Work
       await Task { await runner.run(job, waitsFirst: waitsFirst) }.value
     }
 
-    /// Counts a run; the run of number `last` cancels its task. A later one does so too, so that a test whose job runs on
-    /// fails and ends.
+    /// Counts a run; the run of number `last` cancels its task. A later one does so too, so that a test whose job runs
+    /// on fails and ends.
     func begin(last: Int) -> Int {
       let run = runs.withLock { runs in
         runs += 1

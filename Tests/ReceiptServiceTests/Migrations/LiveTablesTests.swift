@@ -205,7 +205,8 @@ import Testing
     }
   }
 
-  /// Later migrations only replace their functions and conditions, so an installation that stops before them has guards that work.
+  /// Later migrations only replace their functions and conditions, so an installation that stops before them has guards
+  /// that work.
   @Test func `the guards come after all tables that they use`() throws {
     let names = try FileManager.default.contentsOfDirectory(atPath: Self.folder).filter {
       $0.hasSuffix(".sql")

@@ -8,7 +8,8 @@ import Testing
 @testable import Adoption
 @testable import ReceiptService
 
-/// Databases without the tables of an app's old backend, or without its premium columns: the old SQL and the old clients go on.
+/// Databases without the tables of an app's old backend, or without its premium columns: the old SQL and the old
+/// clients go on.
 @Suite struct OldBackendNamesTests {
   /// What the apps' old migrations say, for a database that may have it.
   private static let migrations = """

@@ -276,8 +276,8 @@ import Testing
         Self.expect(try await Self.rights(of: role, supabase.pool), try Self.listed(role))
       }
       Self.expect(try await Self.rights(of: "anon", supabase.pool), try Self.listed("clients"))
-      // A right on a table that the owner gave to a role that receiptd does not know stays, and cannot be passed on. Functions run
-      // with the owner's rights, so no such role keeps one.
+      // A right on a table that the owner gave to a role that receiptd does not know stays, and cannot be passed on.
+      // Functions run with the owner's rights, so no such role keeps one.
       Self.expect(
         try await Self.rights(of: "receiptdtest_other", supabase.pool), Self.decisions + ["grants: DELETE"])
       let option = try await supabase.pool.query(
@@ -349,7 +349,8 @@ import Testing
     return lines
   }
 
-  /// The rights of a role in `receiptd` and `public`: a line for each relation and set of columns, such as `trials: SELECT: id device_id`.
+  /// The rights of a role in `receiptd` and `public`: a line for each relation and set of columns, such as `trials:
+  /// SELECT: id device_id`.
   private static func rights(of role: String, _ pool: PostgresPool) async throws -> [String] {
     try await pool.query(
       """

@@ -87,8 +87,8 @@ struct Supabase {
     } catch let undo as Undo {
       return undo.rows
     } catch let error as PostgresError {
-      // Other errors than 'insufficient privilege' are mistakes of the test. (The trigger that protects headers runs before
-      // row level security.)
+      // Other errors than 'insufficient privilege' are mistakes of the test. (The trigger that protects headers runs
+      // before row level security.)
       let isKept = error.sqlState == "55000" && statement.contains("jws_headers")
       #expect(error.sqlState == "42501" || isKept, "\(caller): \(statement): \(error)")
       return nil
@@ -119,7 +119,8 @@ struct Supabase {
     ALTER DEFAULT PRIVILEGES IN SCHEMA public GRANT ALL ON SEQUENCES TO anon, authenticated, service_role;
     """
 
-  /// A script for a role as which PostgREST acts for clients, `receiptdtest_member`, which is a member of another such role.
+  /// A script for a role as which PostgREST acts for clients, `receiptdtest_member`, which is a member of another such
+  /// role.
   static let member = """
     DO $roles$ DECLARE statement text; BEGIN
       FOREACH statement IN ARRAY ARRAY['CREATE ROLE authenticator LOGIN NOINHERIT', 'CREATE ROLE receiptdtest_team',

@@ -106,8 +106,8 @@ import Testing
     }
   }
 
-  /// The conditions of the triggers ask `receiptd_writes_premium` with the rights of the statement's role. It tells of a role what
-  /// `pg_roles` tells, and whether it is in `premiumWriters`.
+  /// The conditions of the triggers ask `receiptd_writes_premium` with the rights of the statement's role. It tells of
+  /// a role what `pg_roles` tells, and whether it is in `premiumWriters`.
   @Test func `no Supabase client can run a function of receiptd but the one that its triggers ask`()
     async throws
   {

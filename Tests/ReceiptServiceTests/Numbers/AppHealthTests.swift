@@ -9,7 +9,8 @@ import Text
 @testable import Numbers
 @testable import ReceiptService
 
-/// The numbers of the apps' own events (S2: `app_opened`, `restore_started`, `purchase_failed`, …), and what a customer costs.
+/// The numbers of the apps' own events (S2: `app_opened`, `restore_started`, `purchase_failed`, …), and what a customer
+/// costs.
 @Suite struct AppHealthTests {
   private func report(_ names: [String], of customer: String, _ harness: Harness) async throws {
     let at = RFC3339.string(from: harness.clock.now)

@@ -6,7 +6,8 @@ import Text
 @testable import Numbers
 @testable import ReceiptService
 
-/// The figures of the console's charts, cards and report, beside those that a reader adds up from the rows of the views.
+/// The figures of the console's charts, cards and report, beside those that a reader adds up from the rows of the
+/// views.
 @Suite struct FigureYearTests {
   @Test func `every figure of every chart over a simulated year is the one that its definition gives`()
     async throws

@@ -6,8 +6,8 @@ import Text
 
 @testable import ReceiptService
 
-/// A year of business in the simulated store: trials, two tiers, products of three apps, four countries, a price change,
-/// refunds and late notifications. It tells receiptd by notifications, and keeps what is true of the store.
+/// A year of business in the simulated store: trials, two tiers, products of three apps, four countries, a price
+/// change, refunds and late notifications. It tells receiptd by notifications, and keeps what is true of the store.
 struct StoryYear {
   private let harness: Harness
   private var random: SeededGenerator

@@ -10,7 +10,8 @@ import Testing
 
 /// Purchases of which the notification history tells, while reconciling has not read what came after them.
 @Suite struct HistoryProofTests {
-  /// A lifetime purchase of 150 days ago that was refunded 90 days later, of which the history told up to the purchase itself.
+  /// A lifetime purchase of 150 days ago that was refunded 90 days later, of which the history told up to the purchase
+  /// itself.
   private static func halfRead(_ harness: Harness) async throws -> (
     bought: SignedOutcome, refund: SignedOutcome
   ) {

@@ -11,7 +11,8 @@ import Work
 @testable import ReceiptService
 @testable import Support
 
-/// The job that asks about purchases with an old proof until the App Store has answered, and what is said of them meanwhile.
+/// The job that asks about purchases with an old proof until the App Store has answered, and what is said of them
+/// meanwhile.
 @Suite struct OldProofJobTests {
   @Test func `without an answer in time the proof counts, and the App Store is asked until it answers`()
     async throws

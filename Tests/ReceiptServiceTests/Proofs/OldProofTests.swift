@@ -17,7 +17,8 @@ import Text
 enum OldProof {
   static let keyless = ["APP_STORE_KEY": "", "APP_STORE_KEY_ID": "", "APP_STORE_ISSUER_ID": ""]
 
-  /// A purchase that was refunded after a month, in the eleventh month. Its notifications are older than the App Store's history.
+  /// A purchase that was refunded after a month, in the eleventh month. Its notifications are older than the App
+  /// Store's history.
   static func refunded(
     _ productID: String, _ harness: Harness, token: UUID? = nil
   ) throws -> SignedOutcome {

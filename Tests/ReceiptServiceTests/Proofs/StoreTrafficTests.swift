@@ -31,8 +31,8 @@ import Testing
       let answers = try await harness.validate((0..<1_000).map { "\(1_000 + $0)" })
       let answered = answers.filter { $0.status == 200 }
       let refused = answers.filter { $0.status != 200 }
-      // All ids are unknown and get 30 of 50 requests a second: 30 at once, and 30 for each second of waiting within the
-      // 5 s of a request, where the machine is not too busy for a second round.
+      // All ids are unknown and get 30 of 50 requests a second: 30 at once, and 30 for each second of waiting within
+      // the 5 s of a request, where the machine is not too busy for a second round.
       #expect(answered.count >= 30)
       #expect(!refused.isEmpty)
       #expect(harness.front.asks.count >= answered.count)

@@ -8,8 +8,8 @@ import Testing
 
 @testable import ReceiptService
 
-/// The service behind a real PgBouncer, mostly in transaction mode: each transaction may use another server process than
-/// the one before.
+/// The service behind a real PgBouncer, mostly in transaction mode: each transaction may use another server process
+/// than the one before.
 @Suite(.timeLimit(.minutes(10))) struct PgBouncerTests {
   private static func withPooler(
     in mode: PrivatePgBouncer.Mode = .transaction, _ body: (Harness) async throws -> Void

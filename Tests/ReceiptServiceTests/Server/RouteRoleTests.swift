@@ -16,8 +16,8 @@ import Testing
     case none, unknown, removed, numbers, agent, lead, machine
   }
 
-  /// The callers that each route admits. It repeats ``SupportOperation/leastRole`` on purpose, but for `revoke-grant`: the
-  /// grants here are others', and an agent may revoke own ones alone.
+  /// The callers that each route admits. It repeats ``SupportOperation/leastRole`` on purpose, but for `revoke-grant`:
+  /// the grants here are others', and an agent may revoke own ones alone.
   private static let admitted: [String: Set<Caller>] = [
     "GET numbers/{view}": [.numbers, .agent, .lead, .machine],
     "GET customer/{id}": [.agent, .lead, .machine], "GET find/{what}": [.agent, .lead, .machine],

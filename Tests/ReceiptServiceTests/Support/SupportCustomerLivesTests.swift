@@ -5,8 +5,8 @@ import Testing
 @testable import ReceiptService
 @testable import Support
 
-/// The view `support_customers` repeats in SQL how Swift decides access. After any random life, for every customer, both
-/// say the same.
+/// The view `support_customers` repeats in SQL how Swift decides access. After any random life, for every customer,
+/// both say the same.
 @Suite struct SupportCustomerLivesTests {
   @Test(arguments: seeds)
   func `after any life the support view agrees with the responses`(seed: UInt64) async throws {

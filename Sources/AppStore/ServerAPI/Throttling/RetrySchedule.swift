@@ -3,10 +3,10 @@ import Foundation
 /// Exponential backoff with full jitter for one call.
 ///
 /// A call is repeated only where Apple says that it may succeed: for the codes with 'retryable' in their names, for
-/// 5000000 ('try again later'), and after a rate limit whose `Retry-After` has passed. After 5000000 and 5000001 the call
-/// may have been carried out, so ``Endpoint/isRepeatable`` excludes an endpoint. A call without a response may have been
-/// carried out, and Apple does not document such retries. None is made, not even for reads, because retries make a slow
-/// store slower.
+/// 5000000 ('try again later'), and after a rate limit whose `Retry-After` has passed. After 5000000 and 5000001 the
+/// call may have been carried out, so ``Endpoint/isRepeatable`` excludes an endpoint. A call without a response may
+/// have been carried out, and Apple does not document such retries. None is made, not even for reads, because retries
+/// make a slow store slower.
 struct RetrySchedule {
   /// The largest number of retries of one call; the timeout usually ends before.
   static let maximumRetries = 10

@@ -302,8 +302,8 @@ import Testing
     }
   }
 
-  /// Support gives the purchase back to a parent. By the app's rule the children of the device that goes follow, too: it may be the
-  /// parent's own.
+  /// Support gives the purchase back to a parent. By the app's rule the children of the device that goes follow, too:
+  /// it may be the parent's own.
   @Test(arguments: [true, false])
   func
     `a parent to which support gives its purchase back gets its own children, and none of those that a stranger paired`(

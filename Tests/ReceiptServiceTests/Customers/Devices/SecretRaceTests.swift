@@ -10,8 +10,8 @@ import Testing
 @testable import Proofs
 @testable import ReceiptService
 
-/// A device's secret is stored or replaced after a request was admitted, and before it has the device's lock: another session
-/// holds the lock until then.
+/// A device's secret is stored or replaced after a request was admitted, and before it has the device's lock: another
+/// session holds the lock until then.
 @Suite(.timeLimit(.minutes(10))) struct SecretRaceTests {
   private let phone = ScreenTime.secret(1)
 
@@ -127,8 +127,8 @@ extension Harness {
     return LedgerEntry(purchase, because: .proof(claim), instant: clock.now)
   }
 
-  /// Sends a request, stores ``ScreenTime/secret(_:)`` 1 for the device `phone` once the request waits for the device's lock,
-  /// and releases the lock.
+  /// Sends a request, stores ``ScreenTime/secret(_:)`` 1 for the device `phone` once the request waits for the device's
+  /// lock, and releases the lock.
   fileprivate func secret(
     isStoredWhile request: @escaping @Sendable () async throws -> Answer
   ) async throws -> Answer {

@@ -50,7 +50,7 @@ import Testing
         .get, "/support/v1/customer/\(user.uuidString.lowercased())", token: Harness.supportToken,
         to: harness.adminAddress)
       try check(
-        story.body, ["asked", "customers", "parents", "parentsHidden", "serverTime", "unclaimed"])
+        story.body, ["asked", "customers", "pairings", "parents", "parentsHidden", "serverTime", "unclaimed"])
       try check(
         try await harness.send(.get, "/nowhere/%22").body,
         ["code", "detail", "error", "requestID", "status", "success", "title", "type"])

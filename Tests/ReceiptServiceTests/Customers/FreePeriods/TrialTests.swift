@@ -16,7 +16,8 @@ import Testing
   @Test func `fifty devices of one account that launch concurrently share one trial`() async throws {
     try await withScreenTime { harness in
       let answers = try await atOnce(50) { try await harness.launch("phone-\($0)", account: "anna") }
-      // One starts it, nine find room, and ten replace another device. A device that is replaced before its answer is refused.
+      // One starts it, nine find room, and ten replace another device. A device that is replaced before its answer is
+      // refused.
       let served = answers.count { $0.status == 201 || $0.status == 200 }
       #expect((10...20).contains(served))
       #expect(answers.count { $0.status == 201 } <= 1)

@@ -7,8 +7,8 @@ import Testing
 @testable import Deliveries
 @testable import ReceiptService
 
-/// The test apps, whose events go to one receiver: one app of users without a grace period, one app of devices with a trial
-/// and a grace period.
+/// The test apps, whose events go to one receiver: one app of users without a grace period, one app of devices with a
+/// trial and a grace period.
 enum EventApps {
   static let all = LifecycleEventType.allCases.map(\.rawValue)
 

@@ -3,7 +3,8 @@ import TestProcess
 
 /// Apple's App Store Server Library for Python, as the judge of request bodies.
 enum AppleModels {
-  /// The bodies as the library's client would send them, after it has read them into its own types: JSON with sorted keys.
+  /// The bodies as the library's client would send them, after it has read them into its own types: JSON with sorted
+  /// keys.
   static func parse(_ bodies: [(model: String, body: [UInt8])]) async throws -> [String] {
     let operations = try bodies.map { model, body in
       ["do": "parse_request", "model": model, "request": try JSONSerialization.jsonObject(with: Data(body))]

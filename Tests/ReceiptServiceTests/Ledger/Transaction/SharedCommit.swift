@@ -14,8 +14,8 @@ struct SharedCommit {
 
   /// Runs `body` with a ledger beside the harness's own, on the same database.
   ///
-  /// - Parameter timeout: of waiting entries. With the one given here only the end of the running commit starts the next
-  ///   one, however slow the machine is.
+  /// - Parameter timeout: of waiting entries. With the one given here only the end of the running commit starts the
+  ///   next one, however slow the machine is.
   static func with<R>(
     _ harness: Harness, connections: Int = 1, timeout: Duration = .seconds(600),
     _ body: (SharedCommit) async throws -> R

@@ -15,8 +15,8 @@ import Testing
   private let boris = UUID()
   private let clara = UUID()
 
-  /// The signatures of a new purchase, oldest first: Anna's token, Boris's token, no token. Each has its own storefront,
-  /// which the ledger keeps beside the columns.
+  /// The signatures of a new purchase, oldest first: Anna's token, Boris's token, no token. Each has its own
+  /// storefront, which the ledger keeps beside the columns.
   private func signatures(_ harness: Harness, tokens: [UUID?]) throws -> [TransactionInfo] {
     let bought = try harness.buy().transaction
     return zip(tokens, ["DEU", "FRA", "USA"]).enumerated().map { number, named in

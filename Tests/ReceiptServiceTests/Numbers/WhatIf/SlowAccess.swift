@@ -1,8 +1,9 @@
 import Foundation
 import Postgres
 
-/// What customers have at an instant, computed the slow way: from the rows of signed facts, trials, grants and free access, by the rules
-/// of `docs/configuration.md`, for one customer and one instant at a time. It shares no code with the server.
+/// What customers have at an instant, computed the slow way: from the rows of signed facts, trials, grants and free
+/// access, by the rules of `docs/configuration.md`, for one customer and one instant at a time. It shares no code with
+/// the server.
 struct SlowAccess {
   /// What a customer has.
   struct Answer: Equatable {

@@ -90,8 +90,8 @@ import Work
     return stride(from: 0, to: lives, by: 1_000).map { $0..<min($0 + 1_000, lives) }
   }()
 
-  /// Where what-if and the slow program differ. The slow program looks at each instant at which a customer's answer may change, at the
-  /// seconds before and after it, and every ten days for 450 days.
+  /// Where what-if and the slow program differ. The slow program looks at each instant at which a customer's answer may
+  /// change, at the seconds before and after it, and every ten days for 450 days.
   private static func disagreements(
     _ findings: [String: AccessChange], of bundleID: String, _ rows: SlowRows, with configuration: String,
     from instant: Date
@@ -152,8 +152,8 @@ extension Harness {
     }
   }
 
-  /// Records what is signed until an instant of these lives; their purchases have several claimants, and some of their customers have
-  /// trials and grants.
+  /// Records what is signed until an instant of these lives; their purchases have several claimants, and some of their
+  /// customers have trials and grants.
   fileprivate func live(_ seeds: Range<UInt64>, until instant: Date) async throws {
     let catalog = service.notifications.catalog
     let models = try RecordModels(self)
@@ -261,7 +261,8 @@ extension UUID {
   }
 }
 
-/// A signed transaction and a signed renewal info, whose records become those of other facts: signing each fact would take most of the time.
+/// A signed transaction and a signed renewal info, whose records become those of other facts: signing each fact would
+/// take most of the time.
 private struct RecordModels {
   private let transaction: TransactionRecord
   private let renewal: RenewalRecord

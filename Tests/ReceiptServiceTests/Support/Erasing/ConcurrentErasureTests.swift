@@ -306,7 +306,8 @@ private final class Ended: Sendable {
 }
 
 extension Harness {
-  /// Starts actions one after the other while another session has the customer's lock, so that they get it in this order.
+  /// Starts actions one after the other while another session has the customer's lock, so that they get it in this
+  /// order.
   fileprivate func queuing(
     behind customer: Customer,
     _ actions: () -> [@Sendable () async throws -> SupportRefusal.Kind?]

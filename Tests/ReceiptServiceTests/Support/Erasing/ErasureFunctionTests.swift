@@ -148,7 +148,8 @@ import Testing
       do {
         try await harness.device(named: "phone")
         _ = try await harness.desk.preferRefund(.grant, for: "phone", by: #require(Harness.ada))
-        // The erasure waits for one table and then for the other. Each time, a statement that waits for less long times out.
+        // The erasure waits for one table and then for the other. Each time, a statement that waits for less long times
+        // out.
         let erasing = try await harness.pool.withTransaction { actions in
           _ = try await actions.query("LOCK TABLE support_actions IN SHARE MODE")
           let erasing = try await harness.pool.withTransaction { trials in

@@ -23,7 +23,8 @@ extension Harness {
       WHERE relnamespace IN ('public'::regnamespace, 'receiptd'::regnamespace) AND relkind IN ('r', 'p') ORDER BY 1
       """
     ).map { try $0.decode("relname", as: String.self) }
-    // Base64 of a text has three forms, by its place in a group of three bytes. Their inner characters are the text's own.
+    // Base64 of a text has three forms, by its place in a group of three bytes. Their inner characters are the text's
+    // own.
     let encoded = (text.utf8.count < 8 ? 0..<0 : 0..<3).map { shift in
       let bytes = Data(repeating: 0x20, count: shift) + Data(text.utf8)
       let characters = bytes.base64EncodedString().replacing("+", with: "-").replacing("/", with: "_")

@@ -44,7 +44,10 @@ struct Connection {
   /// Writes and reads what is possible without blocking.
   mutating func advance() -> Step {
     if isWriting {
-      let count = output.withUnsafeBytes { write(descriptor, $0.baseAddress! + written, $0.count - written) }
+      let count = output.withUnsafeBytes { bytes in
+        let rest = UnsafeRawBufferPointer(rebasing: bytes[written...])
+        return write(descriptor, rest.baseAddress, rest.count)
+      }
       if count > 0 {
         written += count
       } else if errno != EAGAIN {
