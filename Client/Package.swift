@@ -28,8 +28,7 @@ let package = Package(
         .product(name: "Crypto", package: "swift-crypto", condition: .when(platforms: [.linux]))
       ],
       swiftSettings: swiftSettings),
-    // A customer of two apps in a terminal, against scripts/demo --serve. No product: an app that adds the package does
-    // not build it.
+    // A customer of two apps in a terminal, against scripts/demo --serve. No product: an app that adds the package does not build it.
     .executableTarget(
       name: "terminal",
       dependencies: [

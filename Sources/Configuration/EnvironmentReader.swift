@@ -140,6 +140,21 @@ extension EnvironmentReader {
     return value
   }
 
+  /// The host name of the console. A page elsewhere whose name leads to this machine (DNS rebinding) has another one.
+  func consoleHost() throws(ConfigurationProblem) -> String {
+    guard let value = text("CONSOLE_HOST") else {
+      throw ConfigurationProblem(
+        "CONSOLE_USER_HEADER",
+        "needs CONSOLE_HOST, the host name of the console, such as console.example.com: without it a page elsewhere "
+          + "could act through the proxy")
+    }
+    guard value.utf8.count <= 253, !value.contains(where: { "/:@ ".contains($0) }) else {
+      throw ConfigurationProblem(
+        "CONSOLE_HOST", "must be a host name without scheme, port and path, such as console.example.com")
+    }
+    return value.lowercased()
+  }
+
   /// Fields that a proxy passes on, or that say something else.
   private static let headersOfBrowsers: Set = [
     "authorization", "cookie", "forwarded", "from", "host", "origin", "referer", "user-agent",

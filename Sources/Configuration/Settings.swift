@@ -38,6 +38,8 @@ package struct Settings: Sendable {
   package var trustedProxies: TrustedProxies
   /// The header field in which these proxies name the person who uses the console; `nil` for none.
   package var consoleUserHeader: String?
+  /// The name of the host under which people reach the console; `nil` without ``consoleUserHeader``.
+  package var consoleHost: String?
   /// For how long a stopping process still serves requests, so that load balancers notice its `/readyz`.
   package var drainDelay: Duration
   /// For how long notifications and transactions are kept.
@@ -84,6 +86,7 @@ package struct Settings: Sendable {
     rateLimit = try reader.rateLimit()
     trustedProxies = try reader.trustedProxies()
     consoleUserHeader = try reader.consoleUserHeader()
+    consoleHost = try consoleUserHeader == nil ? nil : reader.consoleHost()
     drainDelay = try reader.seconds("DRAIN_DELAY", atMost: 300) ?? .zero
     retention = Retention(
       notifications: try reader.monthsKept("NOTIFICATION_RETENTION_MONTHS"),

@@ -187,11 +187,15 @@ private struct ShownServer: Sendable {
     let last: Date = try row.decode("seen_at")
     seen = Moment(last, from: now)
     isSilent = now.timeIntervalSince(last) > Self.silence
-    let perSecond: Double? = try row.decode("requests_per_second")
+    let perSecond = (try row.decode("requests_per_second", as: Double?.self)).flatMap {
+      $0.isFinite ? $0 : nil
+    }
     requests = perSecond ?? 0
     rate = perSecond.map { String(format: $0 < 10 ? "%.1f" : "%.0f", $0) } ?? "–"
     errors = try row.decode("server_errors", as: Int?.self) ?? 0
-    p99Seconds = try row.decode("p99_seconds")
+    p99Seconds = (try row.decode("p99_seconds", as: Double?.self)).flatMap {
+      (0..<86_400).contains($0) ? $0 : nil
+    }
     p99 =
       p99Seconds.map { $0 < 1 ? "\(Int(($0 * 1_000).rounded(.up))) ms" : "\(Int($0.rounded(.up))) s" } ?? "–"
     openCircuits = try row.decode("open_circuits")

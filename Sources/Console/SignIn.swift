@@ -12,13 +12,18 @@ import Requests
 package struct SingleSignOn: Sendable {
   private let header: HTTPField.Name
   private let proxies: TrustedProxies
+  private let host: String
 
-  /// - Parameter header: the name of the field.
+  /// - Parameters:
+  ///   - header: the name of the field.
+  ///   - host: the host name of the console, in lower case. The field counts in no request for another one: a page elsewhere can have
+  ///     its own name lead to the proxy (DNS rebinding), and is then of the same origin.
   /// - Returns: `nil` for a text that is no name of a field.
-  package init?(header: String, from proxies: TrustedProxies) {
+  package init?(header: String, from proxies: TrustedProxies, host: String) {
     guard let name = HTTPField.Name(header) else { return nil }
     self.header = name
     self.proxies = proxies
+    self.host = host
   }
 
   /// What the proxy says of a request.
@@ -30,11 +35,18 @@ package struct SingleSignOn: Sendable {
   }
 
   func claim(in request: Request) -> Claim {
-    guard proxies.contain(IPAddress(request.remoteAddress)) else { return .none }
+    guard proxies.contain(IPAddress(request.remoteAddress)), isForConsole(request) else { return .none }
     let values = request.headers[values: header]
     guard values.count < 2 else { return .unclear }
-    let name = values.first?.trimmingCharacters(in: .whitespaces) ?? ""
+    // The decoder has removed blanks and tabs around it. All others belong to the name.
+    let name = values.first ?? ""
     return name.isEmpty ? .none : .name(name)
+  }
+
+  private func isForConsole(_ request: Request) -> Bool {
+    guard let authority = request.authority?.lowercased() else { return false }
+    return authority == host
+      || authority.hasPrefix(host + ":") && authority.dropFirst(host.count + 1).allSatisfy(\.isWholeNumber)
   }
 }
 
@@ -48,7 +60,7 @@ extension Console {
     else { return nil }
     switch parts.singleSignOn?.claim(in: request) ?? .none {
     case .none: return person
-    case .name(let name): return name == person.name ? person : nil
+    case .name(let name): return name.utf8.elementsEqual(person.name.utf8) ? person : nil
     case .unclear: return nil
     }
   }
@@ -108,7 +120,7 @@ extension Console {
       // The person was seen, as by a command.
       _ = try await parts.people.signIn(token)
       secret = begun.secret
-      if case .name(let name) = claim, name != begun.person.name {
+      if case .name(let name) = claim, !name.utf8.elementsEqual(begun.person.name.utf8) {
         try await parts.people.endSession(begun.secret)
         secret = nil
         fault = "The proxy names '\(name)', and the token is of another person."

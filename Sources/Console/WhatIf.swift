@@ -91,6 +91,12 @@ private final class WhatIfPage: Sendable {
   /// Compares, within bounds of rows and time.
   func compare(_ request: ConsoleRequest) async throws -> ConsoleAnswer {
     var content = Content(text: request.form["configuration"] ?? "")
+    guard isBusy.compareExchange(expected: false, desired: true, ordering: .acquiringAndReleasing).exchanged
+    else {
+      content.problem = "Another comparison runs on this server. Try again when it has ended."
+      return answer(content, .conflict)
+    }
+    defer { isBusy.store(false, ordering: .releasing) }
     let other: AppCatalog
     do throws(ConfigurationProblem) {
       other = try AppCatalog(json: Data(content.text.utf8), named: "apps.json")
@@ -98,12 +104,6 @@ private final class WhatIfPage: Sendable {
       content.problem = "\(error)"
       return answer(content, .badRequest)
     }
-    guard isBusy.compareExchange(expected: false, desired: true, ordering: .acquiringAndReleasing).exchanged
-    else {
-      content.problem = "Another comparison runs on this server. Try again when it has ended."
-      return answer(content, .conflict)
-    }
-    defer { isBusy.store(false, ordering: .releasing) }
     let command =
       "Run 'receiptd-admin what-if NEW-APPS.json' on the server: it shows its progress, and may run beside it."
     if let table = try await largeTable() {

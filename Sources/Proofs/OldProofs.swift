@@ -322,9 +322,12 @@ extension OldProofRows {
     "subscriptions", only: "a purchase that is known by an old proof alone"
   ) {
     key, instant in
-    """
-    \(table.requeue(key, at: instant)) AND old_proof_due_at IS NOT NULL RETURNING bundle_id, original_transaction_id
-    """
+    guard (1...20).contains(key.utf8.count), key.utf8.allSatisfy({ (48...57).contains($0) }) else {
+      return nil
+    }
+    return """
+      \(table.requeue(key, at: instant)) AND old_proof_due_at IS NOT NULL RETURNING bundle_id, original_transaction_id
+      """
   }
 
   /// Outlives the longest attempt.

@@ -97,8 +97,8 @@ struct API: Sendable {
     var trial: Trial?
   }
 
-  /// Reads a success. A body that is not receiptd's, such as a captive portal's page with status 200, or one that was
-  /// cut short, is an error after which the request is repeated.
+  /// Reads a success. A body that is not receiptd's, such as a captive portal's page with status 200, or one that was cut
+  /// short, is an error after which the request is repeated.
   static func read<Answer: Decodable>(_ type: Answer.Type, from response: TransportResponse) throws -> Answer
   {
     do {
@@ -167,8 +167,8 @@ struct API: Sendable {
     return response
   }
 
-  /// The app's access token, if it can be this user's. `validate` names no user besides the token, so the token of a
-  /// user who has just left would bind this user's purchase to the other one.
+  /// The app's access token, if it can be this user's. `validate` names no user besides the token, so the token of a user who
+  /// has just left would bind this user's purchase to the other one.
   private func accessToken(of customer: Customer, isNew: Bool) async throws -> String {
     let found: String?
     do {

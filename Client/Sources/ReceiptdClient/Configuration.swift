@@ -38,8 +38,8 @@ public struct ReceiptdConfiguration: Sendable {
   public var queues: any EntitlementStore
   /// The clock that decides when offline use ends.
   public var clock: any TrustedClock
-  /// The longest time between two refreshes while ``Receiptd/run()`` runs, in seconds, with a fifth of random spread. A
-  /// refund reaches a running app within it.
+  /// The longest time between two refreshes while ``Receiptd/run()`` runs, in seconds, with a fifth of random spread. A refund
+  /// reaches a running app within it.
   public var refreshInterval: TimeInterval = 6 * 3600
   /// The seconds that events wait for others, to be sent in one request.
   public var eventDelay: TimeInterval = 10
@@ -71,8 +71,8 @@ public struct ReceiptdConfiguration: Sendable {
     return id
   }
 
-  /// The value of `Receiptd-Device-Secret`: 32 random bytes, made at the first call. A new one is made only if the
-  /// store says that there is none, never after an error.
+  /// The value of `Receiptd-Device-Secret`: 32 random bytes, made at the first call. A new one is made only if the store
+  /// says that there is none, never after an error.
   func deviceSecret() throws -> String {
     if let kept = try store.read(StoreKeys.deviceSecret) { return Base64URL.string(kept) }
     var generator = SystemRandomNumberGenerator()

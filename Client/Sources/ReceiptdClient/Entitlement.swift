@@ -21,12 +21,10 @@ public struct Entitlement<Features: Codable & Sendable>: Sendable {
   public var everHadAccess: Bool
   /// Where this comes from.
   public var source: EntitlementSource
-  /// When the server signed it, by the server's clock; `nil` for ``EntitlementSource/none`` and
-  /// ``EntitlementSource/device``.
+  /// When the server signed it, by the server's clock; `nil` for ``EntitlementSource/none`` and ``EntitlementSource/device``.
   public var verifiedAt: Date?
   /// Set in the result of a submission that the server accepted with a remark, such as
-  /// ``ReceiptdError/Code-swift.struct/deviceLimitReached``: the purchase is stored, and opens nothing on this device
-  /// today.
+  /// ``ReceiptdError/Code-swift.struct/deviceLimitReached``: the purchase is stored, and opens nothing on this device today.
   public var remark: ReceiptdError.Code?
 
   /// Creates an entitlement, for previews and tests.

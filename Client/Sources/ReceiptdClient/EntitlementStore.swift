@@ -30,8 +30,8 @@ public final class MemoryStore: EntitlementStore {
   public func remove(_ key: String) { values.with { $0[key] = nil } }
 }
 
-/// A store of files with mode 0600 in a folder with mode 0700. A write replaces the file at once, so a process that is
-/// ended in the middle leaves the old value or the new one.
+/// A store of files with mode 0600 in a folder with mode 0700. A write replaces the file at once, so a process that is ended in
+/// the middle leaves the old value or the new one.
 public struct FileStore: EntitlementStore {
   /// The folder.
   public let folder: URL
@@ -48,8 +48,7 @@ public struct FileStore: EntitlementStore {
   /// Creates a store in this folder, which is made at the first write.
   public init(folder: URL) { self.folder = folder }
 
-  /// The app's folder: `Application Support/receiptd/BUNDLEID`, on Linux `$XDG_STATE_HOME` or `~/.local/state` in place
-  /// of the first.
+  /// The app's folder: `Application Support/receiptd/BUNDLEID`, on Linux `$XDG_STATE_HOME` or `~/.local/state` in place of the first.
   public init(bundleID: String) {
     #if os(Linux)
     let given = ProcessInfo.processInfo.environment["XDG_STATE_HOME"].flatMap { $0.isEmpty ? nil : $0 }

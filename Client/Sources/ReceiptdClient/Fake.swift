@@ -7,8 +7,8 @@ import Crypto
 #endif
 
 extension Receiptd {
-  /// A client for previews and tests that shows this entitlement, without a network: a device is signed in, purchases
-  /// succeed, and nothing is kept.
+  /// A client for previews and tests that shows this entitlement, without a network: a device is signed in, purchases succeed, and
+  /// nothing is kept.
   /// - Parameter free: the features without access, by default those of the entitlement.
   public static func fake(_ entitlement: Entitlement<Features>, free: Features? = nil) -> Receiptd<Features> {
     let server = FakeServer(bundleID: "fake")

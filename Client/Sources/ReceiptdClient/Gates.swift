@@ -1,7 +1,7 @@
 public import Foundation
 
-/// A number that the app's configuration sets, where null means no limit. A member of this type that the server does
-/// not send is an error, and not 'no limit', as it would be with `Int?`.
+/// A number that the app's configuration sets, where null means no limit. A member of this type that the server does not send is
+/// an error, and not 'no limit', as it would be with `Int?`.
 public enum Limit: Sendable, Hashable, Codable, ExpressibleByIntegerLiteral {
   /// No limit.
   case unlimited

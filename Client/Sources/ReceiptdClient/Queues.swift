@@ -2,8 +2,8 @@ import Foundation
 
 /// What shows a purchase to the server.
 public enum Proof: Sendable, Hashable, Codable {
-  /// StoreKit 2's `jwsRepresentation` of a transaction: the best proof, because it needs no call to the App Store. The
-  /// renewal info is optional.
+  /// StoreKit 2's `jwsRepresentation` of a transaction: the best proof, because it needs no call to the App Store. The renewal
+  /// info is optional.
   case signedTransaction(String, signedRenewalInfo: String? = nil)
   /// The id of a transaction, with an app transaction that shows the Apple Account.
   case transactionID(String, signedAppTransaction: String? = nil)
@@ -140,8 +140,8 @@ struct Pace: Sendable {
   static let longest: TimeInterval = 3600
   /// The first wait of a request that the customer waits for, in seconds.
   static let urgent: TimeInterval = 2
-  /// The first wait of a request in the background. After an outage of minutes most clients have failed once or twice;
-  /// with a short first wait they would all come back within seconds.
+  /// The first wait of a request in the background. After an outage of minutes most clients have failed once or twice; with a
+  /// short first wait they would all come back within seconds.
   static let background: TimeInterval = 30
 
   mutating func fail(

@@ -25,8 +25,7 @@ extension Receiptd {
     return trial
   }
 
-  /// Makes a code that the parent's device shows, and a child's device sends with ``join(code:name:appTransaction:)``
-  /// within ten minutes.
+  /// Makes a code that the parent's device shows, and a child's device sends with ``join(code:name:appTransaction:)`` within ten minutes.
   /// - Throws: ``ReceiptdError``.
   public func pairingCode() async throws -> PairingCode {
     let response = try await proving(API.device(device(), "POST", ["pairing-codes"]))
@@ -45,8 +44,8 @@ extension Receiptd {
 
   /// Joins the parent's device whose code this is. From then on this device has its parent's features.
   ///
-  /// With an app transaction, the latest that ``startTrial(appTransaction:)``, ``sync(_:appTransaction:)`` or this call
-  /// was given, no other Apple Account gets a secret for this device, and this one gets a new secret after a loss.
+  /// With an app transaction, the latest that ``startTrial(appTransaction:)``, ``sync(_:appTransaction:)`` or this call was given,
+  /// no other Apple Account gets a secret for this device, and this one gets a new secret after a loss.
   /// - Parameters:
   ///   - name: the name that the parent sees, such as "Emma's iPad".
   ///   - appTransaction: StoreKit's `AppTransaction.shared`, signed.

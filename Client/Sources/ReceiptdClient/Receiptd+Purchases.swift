@@ -1,9 +1,9 @@
 import Foundation
 
 extension Receiptd {
-  /// Shows a purchase to the server. It waits on disk until the server has answered finally, also after the app was
-  /// ended, so a purchase is never lost: after an error whose advice is not ``ReceiptdError/Advice/giveUp``, ``run()``
-  /// sends it again. Finish the StoreKit transaction after a result, or after an error with that advice.
+  /// Shows a purchase to the server. It waits on disk until the server has answered finally, also after the app was ended, so a
+  /// purchase is never lost: after an error whose advice is not ``ReceiptdError/Advice/giveUp``, ``run()`` sends it again.
+  /// Finish the StoreKit transaction after a result, or after an error with that advice.
   /// - Throws: ``ReceiptdError``.
   @discardableResult
   public func submit(_ proof: Proof) async throws -> Entitlement<Features> {
@@ -19,10 +19,8 @@ extension Receiptd {
   }
 
   /// Shows all of StoreKit's transactions, after a restore and at each launch.
-  /// - Parameter appTransaction: `AppTransaction.shared`, which shows an owner from before a date and the Apple
-  ///   Account.
-  /// - Throws: ``ReceiptdError`` if the server refused a transaction and the customer has no access, or cannot answer
-  ///   now.
+  /// - Parameter appTransaction: `AppTransaction.shared`, which shows an owner from before a date and the Apple Account.
+  /// - Throws: ``ReceiptdError`` if the server refused a transaction and the customer has no access, or cannot answer now.
   @discardableResult
   public func sync(_ signedTransactions: [String], appTransaction: String?) async throws -> Entitlement<
     Features
@@ -141,8 +139,8 @@ extension Receiptd {
     saveProofs()
   }
 
-  /// What the customer may do after the server accepted a purchase. Where the response has no token that can be taken,
-  /// the server is asked once more.
+  /// What the customer may do after the server accepted a purchase. Where the response has no token that can be taken, the
+  /// server is asked once more.
   private func entitlement(
     after answer: API.EntitlementsAnswer, of customer: Customer, _ generation: Int, _ number: Int
   ) async throws -> Entitlement<Features> {

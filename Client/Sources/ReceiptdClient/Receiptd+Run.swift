@@ -3,9 +3,9 @@ import Foundation
 extension Receiptd {
   // MARK: Events
 
-  /// Queues an event for the server's numbers. It is kept on disk, sent with others, and counted once. An event whose
-  /// name or properties the server would refuse is dropped: 1 to 64 letters, digits, `_`, `-` and `.`, beginning with a
-  /// letter, and 2 KiB of properties.
+  /// Queues an event for the server's numbers. It is kept on disk, sent with others, and counted once. An event whose name or
+  /// properties the server would refuse is dropped: 1 to 64 letters, digits, `_`, `-` and `.`, beginning with a letter, and 2 KiB
+  /// of properties.
   public func track(_ event: String, _ properties: [String: EventValue] = [:]) {
     load()
     let queued = QueuedEvent(
@@ -89,8 +89,8 @@ extension Receiptd {
 
   // MARK: Running
 
-  /// Does what is due until the task is cancelled: refreshes when the entitlement changes and at the refresh interval,
-  /// sends purchases and events, and repeats what failed. Call it once, in a task that lives as long as the app.
+  /// Does what is due until the task is cancelled: refreshes when the entitlement changes and at the refresh interval, sends
+  /// purchases and events, and repeats what failed. Call it once, in a task that lives as long as the app.
   public func run() async {
     isRunning = true
     defer { isRunning = false }
@@ -110,8 +110,7 @@ extension Receiptd {
     return secondsUntilNextStep()
   }
 
-  /// Notes the time and tells the listeners. Not a part of ``step()``: the compiler repeats what follows an `await` for
-  /// each way to it.
+  /// Notes the time and tells the listeners. Not a part of ``step()``: the compiler repeats what follows an `await` for each way to it.
   private func secondsUntilNextStep() -> TimeInterval {
     let clock = configuration.clock
     board.state.with { $0.time.note(clock) }
@@ -139,8 +138,8 @@ extension Receiptd {
     return max(eventPace.due, eventsSince + configuration.eventDelay)
   }
 
-  /// Plans the next refresh: a second after the entitlement changes, or at the interval. Many customers' entitlements
-  /// may change at the same time, so each waits a little longer at random.
+  /// Plans the next refresh: a second after the entitlement changes, or at the interval. Many customers' entitlements may
+  /// change at the same time, so each waits a little longer at random.
   func scheduleRefresh() {
     let random = configuration.random()
     var delay = configuration.refreshInterval * (0.8 + 0.4 * random)

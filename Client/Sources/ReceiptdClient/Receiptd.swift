@@ -1,10 +1,9 @@
 import Foundation
 
-/// A client of one receiptd for one app: what the signed-in customer may do, also offline, and purchases that are not
-/// lost.
+/// A client of one receiptd for one app: what the signed-in customer may do, also offline, and purchases that are not lost.
 ///
-/// Make one for the app's life, call ``run()`` in a task, and ``signIn(_:)`` when the customer is known. Only one
-/// process may use a store at a time.
+/// Make one for the app's life, call ``run()`` in a task, and ``signIn(_:)`` when the customer is known. Only one process may
+/// use a store at a time.
 public actor Receiptd<Features: Codable & Sendable> {
   /// The configuration with which the client was created.
   public nonisolated let configuration: ReceiptdConfiguration
@@ -112,8 +111,8 @@ public actor Receiptd<Features: Codable & Sendable> {
     board.publish()
   }
 
-  /// Ends the customer's session and forgets what is kept of the customer's entitlement. Purchases that the server has
-  /// not yet answered stay, and are sent when the same customer signs in again.
+  /// Ends the customer's session and forgets what is kept of the customer's entitlement. Purchases that the server has not yet
+  /// answered stay, and are sent when the same customer signs in again.
   public func signOut() async {
     load()
     if let customer { try? configuration.store.remove(StoreKeys.entitlement(of: customer)) }
@@ -251,8 +250,7 @@ public actor Receiptd<Features: Codable & Sendable> {
   // MARK: Tokens
 
   /// Takes the token of a response, if it is genuine and not older than the held one.
-  /// - Parameter number: the number of the request, because two responses of the same second may arrive in either
-  ///   order.
+  /// - Parameter number: the number of the request, because two responses of the same second may arrive in either order.
   func adopt(
     _ answer: API.EntitlementsAnswer, pairing: Pairing?, of customer: Customer, _ generation: Int,
     _ number: Int

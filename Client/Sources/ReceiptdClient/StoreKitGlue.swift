@@ -1,6 +1,5 @@
-// This file cannot be compiled where the package is developed (Linux). It only translates between StoreKit 2 and the
-// client, and was checked by reading against StoreKit's public interface (iOS 16, macOS 13, watchOS 9, tvOS 16,
-// visionOS 1).
+// This file cannot be compiled where the package is developed (Linux). It only translates between StoreKit 2 and the client, and
+// was checked by reading against StoreKit's public interface (iOS 16, macOS 13, watchOS 9, tvOS 16, visionOS 1).
 
 #if canImport(StoreKit)
 import Foundation
@@ -17,9 +16,9 @@ public enum PurchaseOutcome<Features: Codable & Sendable>: Sendable {
 }
 
 extension Receiptd {
-  /// Sends all that StoreKit reports, and finishes each transaction after the server's final answer. Call it once, at
-  /// launch, in a task that lives as long as the app. Transactions that it cannot send yet, such as before the user
-  /// signs in, are not finished: call ``submitUnfinished()`` after ``signIn(_:)``.
+  /// Sends all that StoreKit reports, and finishes each transaction after the server's final answer. Call it once, at launch, in a
+  /// task that lives as long as the app. Transactions that it cannot send yet, such as before the user signs in, are not finished:
+  /// call ``submitUnfinished()`` after ``signIn(_:)``.
   public func observeTransactions() async {
     await withTaskGroup(of: Void.self) { group in
       group.addTask { await self.submitUnfinished() }
@@ -107,8 +106,8 @@ extension Receiptd {
     try await startTrial(appTransaction: try await AppTransaction.shared.jwsRepresentation)
   }
 
-  /// StoreKit's own verdict, for `deviceVerdict`: a purchase of one of these products that is verified, not revoked,
-  /// and not another user's.
+  /// StoreKit's own verdict, for `deviceVerdict`: a purchase of one of these products that is verified, not revoked, and not
+  /// another user's.
   public static func storeKitVerdict(
     _ products: Set<String>, opens features: Features, tier: String? = nil
   ) -> @Sendable (Customer) async -> DeviceVerdict<Features>? {

@@ -51,8 +51,8 @@ public protocol Transport: Sendable {
   func send(_ request: TransportRequest) async throws -> TransportResponse
 }
 
-/// A transport over `URLSession`: nothing is cached, no cookies, 30 seconds for a request, and no redirects, because a
-/// redirect to another host would take the access token along.
+/// A transport over `URLSession`: nothing is cached, no cookies, 30 seconds for a request, and no redirects, because a redirect
+/// to another host would take the access token along.
 public final class URLSessionTransport: NSObject, Transport, URLSessionTaskDelegate {
   private let configuration: URLSessionConfiguration
   private let shared = Protected<URLSession?>(nil)

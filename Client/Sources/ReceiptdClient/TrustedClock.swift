@@ -72,9 +72,9 @@ public struct SystemClock: TrustedClock {
 
 /// Tells the time so that setting the device's clock gains nothing.
 ///
-/// While the device runs, the server's latest time goes on with the monotonic clock, and the device's own clock does
-/// not matter. After a restart the time is the latest of three: the server's, the latest that was known, and the
-/// device's clock. A clock that is far ahead then ends offline use until the next response, whose time counts again.
+/// While the device runs, the server's latest time goes on with the monotonic clock, and the device's own clock does not matter.
+/// After a restart the time is the latest of three: the server's, the latest that was known, and the device's clock. A
+/// clock that is far ahead then ends offline use until the next response, whose time counts again.
 struct TimeKeeper: Codable, Sendable, Hashable {
   private struct Mark: Codable, Sendable, Hashable {
     /// Seconds since 1970.

@@ -133,8 +133,7 @@ extension PostgresConnection {
     let answers = try await answers(to: reads)
     let records = try recordReads.records(in: answers)
     let pairings = Dictionary(grouping: try answers[parentReads], by: \.child)
-    let households = try await households(
-      of: Set(pairings.values.flatMap { $0.map(\.parent) }).sorted(), in: app, at: instant)
+    let households = try await households(of: pairings.values.flatMap { $0 }, in: app, at: instant)
     var access: [String: DeviceAccess] = [:]
     for device in devices {
       let own = records.customerRecords(of: .device(device), in: app, at: instant)
@@ -142,6 +141,28 @@ extension PostgresConnection {
         device, own, pairings[device] ?? [], households, in: app, at: instant)
     }
     return access
+  }
+
+  /// The households of the parents. One that cannot be read, and that only named its child, is left out: it takes nothing from the
+  /// child.
+  private nonisolated(nonsending) func households(
+    of pairings: [ParentPairing], in app: App, at instant: Date
+  ) async throws -> [String: Household] {
+    let confirmed = Set(pairings.filter(\.isConfirmed).map(\.parent))
+    let parents = Set(pairings.map(\.parent)).sorted()
+    do {
+      return try await households(of: parents, in: app, at: instant)
+    } catch is UnreadableRow {
+      var found: [String: Household] = [:]
+      for parent in parents {
+        do {
+          found[parent] = try await households(of: [parent], in: app, at: instant)[parent]
+        } catch let error as UnreadableRow {
+          if confirmed.contains(parent) { throw error }
+        }
+      }
+      return found
+    }
   }
 
   /// The households of these parents' devices, each by the device.
@@ -198,8 +219,6 @@ extension DeviceAccess {
       // Any client can name any device as its child's: a trial takes nothing from a device that has full access by a
       // purchase or a grant.
       guard pairing.isConfirmed || !isPaid || household.entitlements.isPaidOrGranted else { continue }
-      // Nor does it shorten the time for which such a device keeps its access without network.
-      if !pairing.isConfirmed, isPaid, household.entitlements.endsOfflineBefore(entitlements) { continue }
       changes.append(household.entitlements.validUntil)
       if childState != .active { childState = childState.map { min($0, state) } ?? state }
       if state == .active, entitlements.isWeaker(than: household.entitlements) {

@@ -161,23 +161,28 @@ package struct FreeAccessTables: Sendable {
     while let part = parts.popLast() {
       do {
         try await body(part)
-      } catch let error as PostgresError where error.isRefusal {
+      } catch  where Self.concernsRows(error) {
         if part.count > 1 {
-          parts += part.chunked(by: (part.count + Self.smallerParts - 1) / Self.smallerParts).map {
-            Array($0)
-          }
+          parts += part.chunked(by: (part.count + Self.smallerParts - 1) / Self.smallerParts)
           continue
         }
         refused += 1
         if refused > Self.mostRefused { throw error }
+        let refusal = error as? PostgresError
         logger.warning(
           "free access could not be written to a row; it will be retried",
           metadata: [
-            "table": "\(table.destination.rawValue)", "sqlstate": "\(error.sqlState ?? "")",
-            "constraint": "\(error.report?.constraint ?? "")",
+            "table": "\(table.destination.rawValue)", "sqlstate": "\(refusal?.sqlState ?? "")",
+            "constraint": "\(refusal?.report?.constraint ?? "")",
+            "column": "\((error as? UnreadableRow)?.column ?? "")",
           ])
       }
     }
+  }
+
+  /// Whether the table refuses a row, or a customer's records cannot be read.
+  private static func concernsRows(_ error: any Error) -> Bool {
+    error is UnreadableRow || (error as? PostgresError)?.isRefusal ?? false
   }
 
   /// The row of `free_access_rows` of a user whose row of one of the apps' tables free access opened.

@@ -48,24 +48,24 @@ struct EventSweep: Sendable {
   func run() async throws -> Int {
     var count = 0
     var failure: (any Error)?
-    for app in catalog.apps where app.hasLifecycleEvents {
+    func part(_ sweep: nonisolated(nonsending) () async throws -> Int) async throws {
       do {
-        count += try await sweep(app)
+        count += try await sweep()
       } catch  where !isDatabaseUnavailable(error) && !Task.isCancelled {
         failure = failure ?? error
       }
     }
-    if let failure { throw failure }
-    return count
-  }
-
-  private func sweep(_ app: App) async throws -> Int {
-    var count = try await sweepPurchases(of: app)
-    if app.customer == .device {
-      count += try await sweepTrials(of: app, EventSweepRows.trials)
-      if app.reminders.graceDaily { count += try await sweepTrials(of: app, EventSweepRows.trialGraces) }
+    for app in catalog.apps where app.hasLifecycleEvents {
+      try await part { try await sweepPurchases(of: app) }
+      if app.customer == .device {
+        try await part { try await sweepTrials(of: app, EventSweepRows.trials) }
+        if app.reminders.graceDaily {
+          try await part { try await sweepTrials(of: app, EventSweepRows.trialGraces) }
+        }
+      }
+      if app.limitsDevices { try await part { try await checkDevices(of: app) } }
     }
-    if app.limitsDevices { count += try await checkDevices(of: app) }
+    if let failure { throw failure }
     return count
   }
 
@@ -141,11 +141,32 @@ struct EventSweep: Sendable {
 
   /// Looks which paired devices are paused since an event that may have lowered the customer's limit.
   private func checkDevices(of app: App) async throws -> Int {
+    do {
+      return try await checkDevices(of: app, only: nil)
+    } catch  where !isDatabaseUnavailable(error) && !Task.isCancelled {
+      // A parent that cannot be read stops no others.
+      var count = 0
+      for row in try await pool.query(EventSweepRows.unchecked(bundleID: app.bundleID, limit: Self.batch)) {
+        let cause: UUID = try row.decode("id")
+        do {
+          count += try await checkDevices(of: app, only: cause)
+        } catch  where !isDatabaseUnavailable(error) && !Task.isCancelled {
+          logger.error(
+            "a parent's devices cannot be checked",
+            metadata: ["event": "\(cause.uuidString.lowercased())", "reason": "\(error)"])
+        }
+      }
+      return count
+    }
+  }
+
+  /// - Parameter cause: the only event to look at; `nil` for all.
+  private func checkDevices(of app: App, only cause: UUID?) async throws -> Int {
     let instant = clock.now()
     return try await pool.withTransaction { connection in
       let causes = try await connection.query(
         EventSweepRows.unchecked(bundleID: app.bundleID, limit: Self.batch)
-      ).map(PauseCause.init)
+      ).map(PauseCause.init).filter { cause == nil || $0.id == cause }
       guard !causes.isEmpty else { return 0 }
       let households = try await connection.households(
         of: Set(causes.compactMap(\.deviceID)).sorted(), in: app, at: instant)

@@ -91,6 +91,7 @@ extension StoreCallRows {
     return """
       \(table.requeue(id, at: instant, setting: opened))
         AND (settled_at IS NULL OR outcome IN (\(StoreCallOutcome.refused.rawValue), \(StoreCallOutcome.unknown.rawValue)))
+        AND (outcome IS DISTINCT FROM \(StoreCallOutcome.unknown.rawValue) OR kind <> 'consumption' OR body IS NOT NULL)
         AND deadline > \(instant)
         AND NOT EXISTS (
           SELECT FROM store_calls other

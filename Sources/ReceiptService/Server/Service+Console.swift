@@ -12,13 +12,17 @@ extension Service {
       Console.Parts(
         catalog: catalog, pool: pool, desk: support, outbox: deliveries.outbox, people: people,
         figures: numbers.figures, actions: consoleActions, server: serverFacts, traffic: traffic,
-        singleSignOn: sharedResources.settings.consoleUserHeader.flatMap {
-          SingleSignOn(header: $0, from: sharedResources.settings.trustedProxies)
-        },
+        singleSignOn: singleSignOn,
         clock: clock, logger: logger,
         bound: { operation, page in
           try await self.sharedResources.supportPlaces.run(operation, page)
         }))
+  }
+
+  private var singleSignOn: SingleSignOn? {
+    let settings = sharedResources.settings
+    guard let header = settings.consoleUserHeader, let host = settings.consoleHost else { return nil }
+    return SingleSignOn(header: header, from: settings.trustedProxies, host: host)
   }
 
   private var consoleActions: [ConsoleAction] {

@@ -35,11 +35,6 @@ public struct Entitlements: Sendable, Hashable {
     return strength.access > .none && (validUntil ?? .distantFuture) < (other.validUntil ?? .distantFuture)
   }
 
-  /// Whether a client without network loses this access before another's.
-  public func endsOfflineBefore(_ other: Entitlements) -> Bool {
-    (offlineGraceUntil ?? .distantPast) < (other.offlineGraceUntil ?? .distantPast)
-  }
-
   /// The last second of the year 9999: later than every date that clients can read.
   public static let endless = Date(timeIntervalSince1970: 253_402_300_799)
 

@@ -161,7 +161,8 @@ package enum RenewalExtensionRows {
   package static let requeuable = RequeuableQueue(
     "renewal_extensions",
     only:
-      "an extension of all subscribers of a product that waits, or that the App Store refused within a week, while no other one of the product is open; "
+      "an extension of all subscribers of a product that waits, or that the App Store refused within a week, while no other one of the product is open "
+      + "or was accepted since; "
       + "repeat extend-renewal for one subscription"
   ) { key, instant in
     guard let id = UUID(rfc9562: key) else { return nil }
@@ -173,7 +174,9 @@ package enum RenewalExtensionRows {
           SELECT FROM renewal_extensions other
           WHERE other.bundle_id = renewal_extensions.bundle_id AND other.environment = renewal_extensions.environment
             AND other.product_id = renewal_extensions.product_id AND other.original_transaction_id IS NULL
-            AND other.completed_at IS NULL AND other.request_identifier <> renewal_extensions.request_identifier)
+            AND other.request_identifier <> renewal_extensions.request_identifier
+            AND (other.completed_at IS NULL
+              OR other.accepted_at IS NOT NULL AND other.requested_at >= renewal_extensions.requested_at))
       RETURNING bundle_id, original_transaction_id
       """
   }

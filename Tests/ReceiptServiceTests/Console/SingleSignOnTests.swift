@@ -11,6 +11,7 @@ import Testing
 @Suite struct SingleSignOnTests {
   private static let behindProxy = [
     "CONSOLE_USER_HEADER": "X-Forwarded-User", "TRUSTED_PROXIES": "127.0.0.0/8",
+    "CONSOLE_HOST": "127.0.0.1",
   ]
 
   private static func signIn(
@@ -52,7 +53,15 @@ import Testing
 
   @Test func `a header from a peer that is no trusted proxy is ignored`() async throws {
     for environment in [
-      ["CONSOLE_USER_HEADER": "X-Forwarded-User", "TRUSTED_PROXIES": "10.0.0.0/8"],
+      [
+        "CONSOLE_USER_HEADER": "X-Forwarded-User", "TRUSTED_PROXIES": "10.0.0.0/8",
+        "CONSOLE_HOST": "127.0.0.1",
+      ],
+      // A page elsewhere whose name leads to this machine.
+      [
+        "CONSOLE_USER_HEADER": "X-Forwarded-User", "TRUSTED_PROXIES": "127.0.0.0/8",
+        "CONSOLE_HOST": "console.example.com",
+      ],
       ["TRUSTED_PROXIES": "127.0.0.0/8"],
     ] {
       try await withHarness(environment: environment) { harness in
@@ -143,10 +152,19 @@ import Testing
     func header(_ value: String, _ proxies: String?) throws -> String? {
       var environment = ["DATABASE_URL": "postgresql://localhost/receiptd", "CONSOLE_USER_HEADER": value]
       environment["TRUSTED_PROXIES"] = proxies
+      environment["CONSOLE_HOST"] = "console.example.com"
       return try Settings(environment: environment).consoleUserHeader
     }
     #expect(try header("Remote-User", "10.0.0.1") == "Remote-User")
     #expect(try header("", nil) == nil)
+    for host in [nil, "https://console.example.com", "console.example.com:443"] {
+      #expect(throws: ConfigurationProblem.self) {
+        try Settings(environment: [
+          "DATABASE_URL": "postgresql://localhost/receiptd", "CONSOLE_USER_HEADER": "Remote-User",
+          "TRUSTED_PROXIES": "10.0.0.1", "CONSOLE_HOST": host ?? "",
+        ])
+      }
+    }
     #expect(throws: ConfigurationProblem.self) { try header("Remote-User", nil) }
     for name in ["Cookie", "x-forwarded-for", "Remote User", "Remote-User:", "é"] {
       #expect(throws: ConfigurationProblem.self) { try header(name, "10.0.0.1") }

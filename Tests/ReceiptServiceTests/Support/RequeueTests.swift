@@ -157,7 +157,7 @@ import Testing
 
       for row in [
         try await extensionRow("one"), try await extensionRow("done"), "subscriptions:nothing",
-        "renewal_extensions:7",
+        "renewal_extensions:7", "subscriptions:\u{0}",
         "store_calls:x", "unknown:7", "7",
       ] {
         #expect(try await Self.refusal(row, in: harness)?.kind == .notFound, "\(row)")
@@ -165,7 +165,9 @@ import Testing
     }
   }
 
-  @Test func `an extension is not opened beside another one of its product, and not after a week`()
+  @Test
+  func
+    `an extension is not opened beside another one of its product, after one that was accepted, or after a week`()
     async throws
   {
     try await withHarness { harness in
@@ -181,7 +183,14 @@ import Testing
         "SELECT request_identifier::text AS id FROM renewal_extensions WHERE completed_at IS NOT NULL")[0]
         .decode("id", as: String.self)
       #expect(try await Self.refusal("renewal_extensions:\(row)", in: harness)?.kind == .notFound)
-      _ = try await harness.pool.query("DELETE FROM renewal_extensions WHERE completed_at IS NULL")
+      // The same extension was asked for again, and the App Store carried it out.
+      _ = try await harness.pool.query(
+        """
+        UPDATE renewal_extensions SET accepted_at = \(now), completed_at = \(now), succeeded = 3, failed = 0
+        WHERE completed_at IS NULL
+        """)
+      #expect(try await Self.refusal("renewal_extensions:\(row)", in: harness)?.kind == .notFound)
+      _ = try await harness.pool.query("DELETE FROM renewal_extensions WHERE succeeded = 3")
       harness.clock.advance(seconds: 7 * 86_400 + 1)
       #expect(try await Self.refusal("renewal_extensions:\(row)", in: harness)?.kind == .notFound)
     }

@@ -16,8 +16,8 @@ struct HeatPlan: Sendable {
     receiptd = Receiptd(ReceiptdConfiguration(server: server, bundleID: "com.heatlab.app"), free: .free)
   }
 
-  /// At each launch, with the `jwsRepresentation` of `Transaction.currentEntitlements`: phone, tablet and watch share
-  /// the subscription of the Apple Account, and a device without one sends nothing.
+  /// At each launch, with the `jwsRepresentation` of `Transaction.currentEntitlements`: phone, tablet and watch share the
+  /// subscription of the Apple Account, and a device without one sends nothing.
   func launch(signedTransactions: [String]) async throws {
     await receiptd.signIn(.device(try receiptd.configuration.deviceID()))
     try await receiptd.sync(signedTransactions, appTransaction: nil)

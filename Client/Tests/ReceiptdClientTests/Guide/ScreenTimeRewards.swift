@@ -19,8 +19,7 @@ struct RewardsPlan: Sendable {
       ReceiptdConfiguration(server: server, bundleID: "com.screentimerewards"), free: .free)
   }
 
-  /// At each launch, with `AppTransaction.shared`: the first launch starts the 30 days, and every launch proves the
-  /// device.
+  /// At each launch, with `AppTransaction.shared`: the first launch starts the 30 days, and every launch proves the device.
   func launch(appTransaction: String) async throws {
     await receiptd.signIn(.device(try receiptd.configuration.deviceID()))
     try await receiptd.startTrial(appTransaction: appTransaction)

@@ -12,8 +12,8 @@ struct TafsirFeatures: Codable, Sendable {
 struct TafsirPlan: Sendable {
   let receiptd: Receiptd<TafsirFeatures>
 
-  /// - Parameter verdict: `Receiptd.storeKitVerdict(["com.thaqalayn.premium.tafsir"], opens: .premium, tier:
-  ///   "premium")`. Without a network and without a kept entitlement StoreKit's own verdict decides.
+  /// - Parameter verdict: `Receiptd.storeKitVerdict(["com.thaqalayn.premium.tafsir"], opens: .premium, tier: "premium")`. Without a
+  ///   network and without a kept entitlement StoreKit's own verdict decides.
   init(
     server: URL, session: @escaping @Sendable (Bool) async throws -> String?,
     verdict: @escaping @Sendable (Customer) async -> DeviceVerdict<TafsirFeatures>?

@@ -15,8 +15,8 @@ struct Seeded: RandomNumberGenerator, Sendable {
   }
 }
 
-/// What the network delivered to a phone: the model that the app is compared with. It reads tokens on the wire and
-/// knows nothing of the client's code.
+/// What the network delivered to a phone: the model that the app is compared with. It reads tokens on the wire and knows nothing
+/// of the client's code.
 final class Wire: Transport {
   struct Said: Decodable, Sendable {
     var sub: String
@@ -29,8 +29,7 @@ final class Wire: Transport {
 
   let network: Network
   private let delivered = Protected<[String: Said]>([:])
-  /// The ids of the delivered keys, and the answer whose key was not yet delivered: the client can verify it once it
-  /// is.
+  /// The ids of the delivered keys, and the answer whose key was not yet delivered: the client can verify it once it is.
   private let keys = Protected<(known: Set<String>, unverified: (kid: String, said: Said)?)>(([], nil))
 
   init(_ network: Network) { self.network = network }
@@ -396,8 +395,8 @@ final class Life: @unchecked Sendable {
       }
       let counted = try stage.query(
         "SELECT count(*) FROM receiptd.events WHERE customer_id = '\(customer.id)'")
-      // The server takes no event of more than 30 days ago, so one that had no network for so long may be missing. A
-      // step sends the events of one customer.
+      // The server takes no event of more than 30 days ago, so one that had no network for so long may be missing. A step sends
+      // the events of one customer.
       let all = tracked[customer] ?? []
       let certain = all.filter { at in
         online.count { $0 > at.addingTimeInterval(11) && $0 < at.addingTimeInterval(29 * 86_400) } > 2

@@ -4,8 +4,7 @@ import Testing
 @testable import ReceiptdClient
 
 extension ServerTests {
-  /// Client, server and App Store live random lives together; `CLIENT_LIVES` is their number, `CLIENT_SEED` the first
-  /// seed.
+  /// Client, server and App Store live random lives together; `CLIENT_LIVES` is their number, `CLIENT_SEED` the first seed.
   @Test func `random lives show the store's truth, or what the offline rule allows, and lose nothing`()
     async throws
   {
@@ -61,8 +60,8 @@ extension ServerTests {
     }
   }
 
-  /// A thousand clients lose the server for a minute. The clock is the stage's, so minutes pass at once; the requests
-  /// go to the real server.
+  /// A thousand clients lose the server for a minute. The clock is the stage's, so minutes pass at once; the requests go to the
+  /// real server.
   @Test func `after an outage of a minute a thousand clients do not come back at once`() async throws {
     let stage = try await Stage.shared()
     let phones = (0..<(ProcessInfo.processInfo.environment["CLIENT_HERD"].flatMap { Int($0) } ?? 1000)).map {
@@ -121,8 +120,8 @@ extension ServerTests {
         due[number] = stage.now.timeIntervalSince1970 + wait
       }
     }
-    // The virtual time is never behind the real one, so on a slow machine the usual rate is lower than planned; the
-    // peak is compared with what was measured.
+    // The virtual time is never behind the real one, so on a slow machine the usual rate is lower than planned; the peak is
+    // compared with what was measured.
     let began = start.timeIntervalSince1970 + 120
     try await run(until: began)
     let measured = began + 60

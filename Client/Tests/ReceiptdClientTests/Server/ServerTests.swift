@@ -3,8 +3,8 @@ import Testing
 
 @testable import ReceiptdClient
 
-/// The client against a real receiptd and simulated App Store, over real sockets. The tests share a server and its
-/// clock, so they run one after the other.
+/// The client against a real receiptd and simulated App Store, over real sockets. The tests share a server and its clock,
+/// so they run one after the other.
 @Suite(
   .serialized, .enabled(if: Stage.binaries != nil, "RECEIPTD_BIN names no folder of receiptd's programs"))
 struct ServerTests {

@@ -243,8 +243,8 @@ final class Stage: Sendable {
 
   static func url(_ text: String) -> URL { URL(string: text) ?? URL(fileURLWithPath: "/") }
 
-  /// Starts a program with `posix_spawn`: Foundation's `Process` reports an end only after the daemons that a program
-  /// leaves behind have ended too.
+  /// Starts a program with `posix_spawn`: Foundation's `Process` reports an end only after the daemons that a program leaves behind
+  /// have ended too.
   private static func spawn(
     _ program: String, _ arguments: [String], _ environment: [String: String], input: Int32? = nil,
     output: URL?

@@ -192,24 +192,25 @@ import Testing
     }
   }
 
-  @Test func `a device that paid keeps its time without network beside a stranger's plan that names it`()
+  @Test func `a parent that cannot be read, and that only named a device, takes nothing from it`()
     async throws
   {
-    let configuration = try ScreenTime.configuration().replacing(
-      #""devicesPerPurchase": 10,"#, with: #""devicesPerPurchase": 10, "offline": "paidTime","#)
-    try await withHarness(configuration: configuration) { harness in
-      let stranger = try await harness.device("stranger", buys: ScreenTime.family)
-      harness.clock.advance(days: 20)
-      let bought = try await harness.device("victim", buys: ScreenTime.individual)
-      let before = try await harness.entitlements("victim")
-      let end = try #require(before.date("entitlements.offlineGraceUntil"))
-      #expect(end > harness.clock.now + 25 * 86_400)
-      #expect(try await harness.pair("victim", to: "stranger").status == 201)
-      #expect(try await harness.entitlements("victim").date("entitlements.offlineGraceUntil") == end)
-      // Once the purchase is over, the naming counts.
-      try await harness.happens(.refundLatest, to: bought.originalTransactionID)
-      #expect(try await harness.childState("victim") == "active active")
-      #expect(stranger.originalTransactionID != bought.originalTransactionID)
+    try await withScreenTime { harness in
+      let broken = try await harness.device("stranger", buys: ScreenTime.family)
+      _ = try await harness.device("payer", buys: ScreenTime.individual)
+      #expect(try await harness.pair("payer", to: "stranger").status == 201)
+      #expect(try await harness.pair("kid", to: "stranger").status == 201)
+      #expect(try await harness.join("joined", to: "stranger").status == 201)
+      // The word of a later build.
+      _ = try await harness.pool.query(
+        """
+        UPDATE subscriptions SET environment = 'Beta'
+        WHERE original_transaction_id = \(broken.originalTransactionID)
+        """)
+      #expect(try await harness.entitlements("payer").string("entitlements.tier") == "individual")
+      #expect(try await harness.entitlements("kid").status == 200)
+      // A child that joined keeps what it has cached.
+      #expect(try await harness.entitlements("joined").status == 500)
     }
   }
 
