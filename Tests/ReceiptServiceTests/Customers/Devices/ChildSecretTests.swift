@@ -210,7 +210,7 @@ import Testing
       #expect(try await harness.entitlements("payer").string("entitlements.tier") == "individual")
       #expect(try await harness.entitlements("kid").status == 200)
       // A child that joined keeps what it has cached.
-      #expect(try await harness.entitlements("joined").status == 500)
+      #expect(try await harness.child("joined").status == 500)
     }
   }
 
