@@ -143,8 +143,8 @@ extension PostgresConnection {
     return access
   }
 
-  /// The households of the parents. One that cannot be read, and that only named its child, is left out: it takes nothing from the
-  /// child.
+  /// The households of the parents. One that cannot be read, and that only named its child, is left out: it takes
+  /// nothing from the child.
   private nonisolated(nonsending) func households(
     of pairings: [ParentPairing], in app: App, at instant: Date
   ) async throws -> [String: Household] {

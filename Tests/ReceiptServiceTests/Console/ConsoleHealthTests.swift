@@ -67,8 +67,9 @@ import Testing
       let lead = try await ConsoleBrowser(harness, .lead)
       _ = try await harness.pool.query(
         """
-        INSERT INTO servers (id, name, version, configuration, started_at, seen_at)
-        VALUES (gen_random_uuid(), 'dead:3000', '0.1.0', 'abc', \(harness.clock.now - 3_600), \(harness.clock.now - 61))
+        INSERT INTO servers (id, name, version, configuration, started_at, seen_at, requests_per_second, p99_seconds)
+        VALUES (gen_random_uuid(), 'dead:3000', '0.1.0', 'abc', \(harness.clock.now - 3_600), \(harness.clock.now - 61),
+          'NaN', 'Infinity')
         """)
       try await Self.beat(harness.service)
       let page = try await Self.health(lead)

@@ -79,6 +79,16 @@ import Testing
     }
   }
 
+  @Test(arguments: ["\u{A0}", "\u{3000}", "\u{200B}"])
+  func `a blank that is not ASCII belongs to the name`(blank: String) async throws {
+    try await withHarness(environment: Self.behindProxy) { harness in
+      _ = try await harness.add("Ada", .lead)
+      let answer = try await Self.signIn(["Ada\(blank)"], harness)
+      #expect(answer.status == 401 && answer.headers[.setCookie] == nil)
+      #expect(try await Self.signIn(["Ada"], harness).status == 303)
+    }
+  }
+
   @Test func `two names are no name, in either order, also for a session`() async throws {
     try await withHarness(environment: Self.behindProxy) { harness in
       for name in ["Ada", "Mallory"] { _ = try await harness.add(name, .lead) }

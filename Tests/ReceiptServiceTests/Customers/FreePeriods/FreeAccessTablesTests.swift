@@ -322,6 +322,27 @@ import Testing
     }
   }
 
+  @Test func `a customer whose records cannot be read stops no end of others' free access`() async throws {
+    try await withHarness(configuration: Self.climbing) { harness in
+      let (user, bought) = try await harness.customer()
+      try await Self.insertRows(40, harness)
+      _ = try await harness.pool.query(
+        "INSERT INTO user_preferences (user_id) VALUES (\(user)) ON CONFLICT DO NOTHING")
+      try await Self.set(true, TestApps.climbing, harness)
+      #expect(try await harness.count("user_preferences WHERE is_premium") >= 40)
+      // The word of a later build.
+      _ = try await harness.pool.query(
+        """
+        UPDATE subscriptions SET environment = 'Beta'
+        WHERE original_transaction_id = \(bought.originalTransactionID)
+        """)
+      try await Self.set(false, TestApps.climbing, harness)
+      let others = "user_id <> '\(user.uuidString.lowercased())'"
+      #expect(try await harness.count("user_preferences WHERE is_premium AND \(others)") == 0)
+      #expect(try await harness.count("free_access_rows WHERE \(others)") == 0)
+    }
+  }
+
   private static func anyProfile(_ harness: Harness) async throws -> String {
     try await harness.pool.query("SELECT id FROM profiles ORDER BY id OFFSET 17 LIMIT 1")[0].decode(
       "id", as: UUID.self
