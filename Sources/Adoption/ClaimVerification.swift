@@ -133,7 +133,7 @@ package enum ClientWriteRows {
   package static let requeuable = RequeuableQueue(
     "client_writes", only: "a claim that waits, or whose transaction the App Store did not know"
   ) { key, instant in
-    guard let id = Int64(key) else { return nil }
+    guard let id = Int64(key: key) else { return nil }
     return """
       \(claims.requeue(id, at: instant)) AND table_name = 'profiles' AND original_transaction_id <> ''
         AND (next_attempt_at IS NOT NULL OR outcome = \(ClaimVerdict.unknown.rawValue))

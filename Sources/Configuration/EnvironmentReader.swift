@@ -137,6 +137,12 @@ extension EnvironmentReader {
         "CONSOLE_USER_HEADER",
         "needs TRUSTED_PROXIES: without it nothing tells the proxy's header from a browser's")
     }
+    guard try !trustedProxies().isEveryone else {
+      throw ConfigurationProblem(
+        "CONSOLE_USER_HEADER",
+        "needs the proxy's own address in TRUSTED_PROXIES: a network of all addresses lets anyone sign in as anyone"
+      )
+    }
     return value
   }
 

@@ -31,12 +31,19 @@ package struct ConsoleAction: Sendable {
   /// would.
   var isRepeatable = false
   /// Reads the form and carries the action out, or rehearses it.
-  let run: @Sendable (ConsoleRequest, SupportAuthor, Bool) async throws -> String
+  let run: @Sendable (ConsoleRequest, SupportAuthor, Bool) async throws -> Answer
+
+  /// What an action did, in words.
+  struct Answer: Sendable {
+    let text: String
+    /// Whether it refused some of the rows that the form names. No record tells that, so the answer is shown.
+    var isPartial = false
+  }
 
   fileprivate init<Action: SupportRequest>(
     _: Action.Type, _ title: String, _ explanation: String, _ fields: [ActionField],
     name: String = Action.operation.rawValue,
-    run: @escaping @Sendable (ConsoleRequest, SupportAuthor, Bool) async throws -> String
+    run: @escaping @Sendable (ConsoleRequest, SupportAuthor, Bool) async throws -> Answer
   ) {
     self.name = name
     self.title = title
@@ -53,7 +60,7 @@ package struct ConsoleAction: Sendable {
     reading read: @escaping @Sendable (ConsoleRequest) throws -> Action
   ) {
     self.init(type, title, explanation, fields, name: name) { request, author, isDryRun in
-      try await perform(read(request), author, isDryRun).description
+      Answer(text: try await perform(read(request), author, isDryRun).description)
     }
   }
 }
@@ -311,8 +318,12 @@ extension ConsoleAction {
     var action = ConsoleAction(
       RequeueRequest.self, "Try again",
       "Makes the work due now, and opens the destination of a delivery if it was disabled.",
-      [.list("rows", "Rows", hint: "Each with its queue, such as outbox:12.")], perform: perform
-    ) { RequeueRequest(rows: try $0.list("rows", atMost: RequeueRequest.maximumRows, WorkRow.init)) }
+      [.list("rows", "Rows", hint: "Each with its queue, such as outbox:12.")]
+    ) { request, author, isDryRun in
+      let rows = try request.list("rows", atMost: RequeueRequest.maximumRows, WorkRow.init)
+      let result = try await perform(RequeueRequest(rows: rows), author, isDryRun)
+      return Answer(text: result.description, isPartial: !result.refused.isEmpty)
+    }
     action.isRepeatable = true
     return action
   }
@@ -329,19 +340,25 @@ extension ConsoleAction {
   /// The most notifications of one form: each is verified, and recorded in a transaction of its own.
   private static let mostReplays = 50
 
-  /// `POST /support/v1/replay` of one notification after another.
+  /// `POST /support/v1/replay` of one notification after another. One that cannot be replayed stops no other.
   package static func replay(perform: @escaping Perform<ReplayRequest>) -> ConsoleAction {
     ConsoleAction(
       ReplayRequest.self, "Process notifications again",
       "Verifies the kept notifications again and records them.",
       [.list("notificationUUID", "Notifications")]
     ) { request, author, _ in
-      var lines: [String] = []
-      for uuid in try request.list("notificationUUID", atMost: mostReplays, UUID.init(rfc9562:)) {
-        let result = try await perform(ReplayRequest(notificationUUID: uuid), author, false)
-        lines.append("\(uuid.uuidString.lowercased()): \(result)")
+      let uuids = try request.list("notificationUUID", atMost: mostReplays, UUID.init(rfc9562:))
+      var (lines, isPartial): ([String], Bool) = ([], false)
+      for uuid in uuids {
+        let name = uuid.uuidString.lowercased()
+        do {
+          lines.append("\(name): \(try await perform(ReplayRequest(notificationUUID: uuid), author, false))")
+        } catch let failure as ReplayFailure where uuids.count > 1 {
+          lines.append("\(name): not processed: \(failure)")
+          isPartial = true
+        }
       }
-      return lines.joined(separator: "\n")
+      return Answer(text: lines.joined(separator: "\n"), isPartial: isPartial)
     }
   }
 

@@ -50,10 +50,10 @@ private struct ActionPage: Sendable {
       let author = try SupportAuthor(by: request.actor, reason: request.value("reason") ?? "")
       let before = try await lastRecord()
       let answer = try await mappingReplays { try await action.run(request, author, isDryRun) }
-      if isDryRun { return page(request, preview: answer.readingTimes) }
-      if action.showsAnswer { return page(request, done: answer) }
+      if isDryRun { return page(request, preview: answer.text.readingTimes) }
+      if action.showsAnswer || answer.isPartial { return page(request, done: answer.text) }
       guard let record = try await lastRecord(of: request.person, after: before) else {
-        return page(request, done: answer)
+        return page(request, done: answer.text)
       }
       return .redirect("/console/record/\(record)")
     } catch let refusal as SupportRefusal where refusal.kind != .forbidden {

@@ -140,6 +140,8 @@ private struct ShownCustomer: Sendable {
   let trial: ShownTrial?
   let children: [ShownChild]
   let childrenTitle: String
+  let deliveries: [ShownDelivery]
+  let hasDeliveries: Bool
   let events: [ShownEvent]
   let eventKinds: [EventKind]
   let earlier: String?
@@ -207,6 +209,8 @@ private struct ShownCustomer: Sendable {
     children = customer.children.map { ShownChild($0, from: now) }
     let limit = entitlements.features["childDevices"].map { $0.words } ?? "no limit"
     childrenTitle = "\(customer.children.count + customer.childrenHidden) of \(limit)"
+    deliveries = customer.deliveries.map { ShownDelivery($0, from: now) }
+    hasDeliveries = !deliveries.isEmpty
     events = customer.events.reversed().map { ShownEvent($0, from: now) }
     func address(_ kind: TimelinePage.Kind?, _ number: Int = 1) -> String {
       link(path, ["events": kind?.rawValue, "page": number > 1 ? "\(number)" : nil]) + "#timeline"
@@ -253,12 +257,16 @@ private struct ShownCustomer: Sendable {
               + purchase.unpaidAccess(at: now)))
       }
       for refund in purchase.refundRequests where refund.outcome == nil {
-        let consent = refund.hasConsent ? "" : " The customer's consent is missing."
+        let consent =
+          refund.hasConsent
+          ? ""
+          : " The customer's consent is missing: the app asks for it, and without it Apple gets no answer."
+        let preference = purchase.refundPreference.map { " \($0.words.withCapital), \($0.by) said." } ?? ""
         warnings.append(
           Warning(
             level: "warn", title: "Open refund request",
             text: "Apple asked about \(refund.transactionID) and takes an answer until "
-              + "\(Moment(refund.deadline, from: now).text) (\(Moment(refund.deadline, from: now).relative)).\(consent)"
+              + "\(Moment(refund.deadline, from: now).text) (\(Moment(refund.deadline, from: now).relative)).\(consent)\(preference)"
           ))
       }
       if purchase.plan.priceIncrease == "pending", purchase.storeStatus == "active" {
@@ -290,6 +298,13 @@ private struct ShownCustomer: Sendable {
           level: "note", title: "Known, without purchase",
           text:
             "The user signed in, and no purchase, grant or trial of theirs ever came. Ask for the order id."))
+    }
+    for delivery in customer.deliveries where delivery.isInTrouble {
+      warnings.append(
+        Warning(
+          level: "warn", title: "Not delivered",
+          text: "The \(delivery.what) of \(Moment(delivery.createdAt, from: now).text) is \(delivery.state): "
+            + "\(delivery.lastError ?? "no error is known"). A lead sends it again under Queues."))
     }
     let paused = customer.children.filter { $0.pausedBecause != nil }
     for child in paused.prefix(5) {

@@ -122,6 +122,30 @@ struct ShownChild: Sendable {
   }
 }
 
+struct ShownDelivery: Sendable {
+  let what: String
+  let endpoint: String?
+  let state: String
+  let level: String
+  let created: Moment
+  let delivered: Moment?
+  let next: Moment?
+  let attempts: Int
+  let problem: String?
+
+  init(_ delivery: ReportedDelivery, from now: Date) {
+    what = delivery.what.withCapital
+    endpoint = delivery.endpoint
+    state = delivery.state
+    level = delivery.isInTrouble ? "bad" : delivery.deliveredAt == nil ? "" : "good"
+    created = Moment(delivery.createdAt, from: now)
+    delivered = delivery.deliveredAt.map { Moment($0, from: now) }
+    next = delivery.deliveredAt == nil ? delivery.nextAttemptAt.map { Moment($0, from: now) } : nil
+    attempts = delivery.attempts
+    problem = delivery.deliveredAt == nil ? delivery.lastError : nil
+  }
+}
+
 struct ShownEvent: Sendable {
   let at: Moment
   let signed: Moment?

@@ -1,4 +1,5 @@
 import Actions
+import Deliveries
 import Foundation
 import Support
 import Text
@@ -27,6 +28,8 @@ struct ShownPurchase: Sendable {
   let devices: [Device]
   let hasDevices: Bool
   let refunds: [Refund]
+  /// What support prefers that Apple does about a refund.
+  let preference: String?
   let signed: Moment?
   let note: String?
   let transferPath: String?
@@ -90,6 +93,7 @@ struct ShownPurchase: Sendable {
         ]
         .compactMap(\.self).joined(separator: ". "))
     }
+    preference = purchase.refundPreference.map { "\($0.words.withCapital), \($0.by) said" }
     signed = purchase.plan.confirmedAt.map { Moment($0, from: now) }
     note = purchase.note
     let mayTransfer = request.may(.transfer) && purchase.ownership != "FAMILY_SHARED"
@@ -101,7 +105,11 @@ struct ShownPurchase: Sendable {
       ? link("/console/act/extend-renewal", ["originalTransactionID": id, "back": customer ?? id]) : nil
     refundPath =
       request.may(.refundAnswer)
-      ? link("/console/act/refund-answer", ["id": id, "back": customer ?? id]) : nil
+      ? link(
+        "/console/act/refund-answer",
+        [
+          "id": id, "prefer": purchase.refundPreference?.choice.rawValue, "back": customer ?? id,
+        ]) : nil
     needsLead = !request.may(.transfer) && !request.may(.refundAnswer)
   }
 }

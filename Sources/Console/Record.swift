@@ -2,6 +2,7 @@ import Actions
 import Configuration
 import Foundation
 import HTTP
+import JSON
 import Postgres
 import Subscriptions
 
@@ -142,7 +143,13 @@ private struct ShownRecord: Sendable {
   let to: String?
   let toPath: String?
   let words: String
-  let details: String?
+  let details: [Detail]
+  let hasDetails: Bool
+
+  struct Detail: Sendable {
+    let name: String
+    let value: String
+  }
 
   init(_ row: Row, from now: Date) throws {
     id = try row.decode("id")
@@ -158,7 +165,26 @@ private struct ShownRecord: Sendable {
     to = try row.decode("to_customer")
     toPath = to.map(Console.customerPath)
     words = try row.decode("reason")
-    details = try row.decode("details")
+    details = try Self.details(row.decode("details"), of: did)
+    hasDetails = !details.isEmpty
+  }
+
+  /// The members of the column `details`. A refresh has the changes of each purchase under its id.
+  private static func details(_ text: String?, of action: String) throws -> [Detail] {
+    guard let text else { return [] }
+    let members = try JSONDecoder().decode([String: JSONValue].self, from: Data(text.utf8))
+    return try members.sorted { $0.key < $1.key }.map { name, value in
+      let isUnchanged = action == SupportOperation.refresh.rawValue && value == .array([])
+      return Detail(name: name, value: isUnchanged ? "nothing differed" : try words(value))
+    }
+  }
+
+  private static func words(_ value: JSONValue) throws -> String {
+    switch value {
+    case .string(let text): text.readingTimes
+    case .array(let values): try values.map(words).joined(separator: "; ")
+    default: String(decoding: try JSONEncoder().encode(value), as: UTF8.self)
+    }
   }
 }
 

@@ -25,8 +25,16 @@ struct Reply: Sendable {
   static func replies(to customer: ReportedCustomer, at now: Date) -> [Reply] {
     var replies: [Reply] = []
     let app = customer.app
+    for grant in customer.grants where grant.isOpen {
+      let until = grant.endsAt.map { " until \(Day(of: $0))" } ?? ""
+      replies.append(
+        Reply(
+          "We opened it",
+          "We have opened \(grant.tier) of \(app) for you\(until). Nothing is charged for it, and it ends by itself.",
+          step: "Nothing to do. 'Revoke' at the grant takes it back."))
+    }
     for purchase in customer.purchases {
-      let product = purchase.productID
+      let plan = purchase.tier ?? purchase.productID
       let price = purchase.plan.renewalPrice?.description ?? purchase.plan.price?.description
       switch purchase.storeStatus {
       case "billingGrace", "billingRetry",
@@ -54,22 +62,23 @@ struct Reply: Sendable {
             "Apple refunded your purchase of \(app)\(since), and access by it ended then. You can buy it again in the app at any time.",
             step: "Check the timeline. A refund that Apple reversed comes back by itself."))
       case "expired":
-        let end = purchase.expiryDate.map { " on \(Day(of: $0))" } ?? ""
+        let day = purchase.expiryDate.map { "\(Day(of: $0))" }
         let access = purchase.plan.accessEndsAt.flatMap { $0 > now ? $0 : nil }
         let open = access.map { "The app stays open to you until \(Day(of: $0)). " } ?? ""
         replies.append(
           Reply(
             "It ended",
-            "Your subscription of \(app) ended\(end)\(purchase.plan.endReason.map { " (\($0))" } ?? ""). \(open)"
-              + "If Apple charged you after that day, please send us the order id from Apple's e-mail; it begins with M.",
+            "Your subscription of \(app) ended\(day.map { " on \($0)" } ?? "")\(purchase.plan.endReason.map { " (\($0))" } ?? ""). "
+              + "\(open)If Apple charged you after \(day ?? "that day"), please send us the order id from Apple's e-mail; it begins with M.",
             step: "If the customer names a newer charge: 'Ask Apple now'."))
       case "active" where purchase.willRenew:
         if let end = purchase.expiryDate {
-          let next = purchase.renewsAs.flatMap { $0 == product ? nil : " as \($0)" } ?? ""
+          let next = purchase.next.map { " as \($0.tier ?? $0.productID)" } ?? ""
+          let children = customer.childrenChange.map { " \($0)" } ?? ""
           replies.append(
             Reply(
               "When does it renew",
-              "Your subscription (\(product)) renews\(next) on \(Day(of: end))\(price.map { " for \($0)" } ?? ""). You can change or cancel it "
+              "Your subscription of \(app) (\(plan)) renews\(next) on \(Day(of: end))\(price.map { " for \($0)" } ?? "").\(children) You can change or cancel it "
                 + "in the App Store under your name, Subscriptions, until the day before.",
               step: "Nothing to do: only the customer can cancel, at Apple."))
         }

@@ -57,7 +57,8 @@ enum EventRows {
   /// known is charged and not kept again.
   ///
   /// The charge of an event is its size on the disk before compression: its row, the two texts in the entry of the
-  /// primary key, and 100 bytes for the rest of both index entries, `received_at` and PostgreSQL's padding.
+  /// primary key, and 100 bytes for the rest of both index entries, `received_at` and PostgreSQL's padding. Where the
+  /// properties are longer as text, as `1e308` with its 309 digits is, the text counts: a customer's export writes it.
   ///
   /// - Parameter customer: the customer of all records, and whether a user's token proves it. In an app with users, a
   ///   quarter of each day's bytes is reserved for events with a token.
@@ -76,7 +77,8 @@ enum EventRows {
       ), charge AS MATERIALIZED (
         SELECT \(app.bundleID)::text AS bundle_id, sha256(convert_to(\(customer.name)::text, 'UTF8')) AS customer_digest,
           \(Day(of: instant).description)::text::date AS day,
-          sum(100 + pg_column_size(sent) + pg_column_size(bundle_id) + pg_column_size(customer_id)) AS bytes
+          sum(100 + pg_column_size(sent) + pg_column_size(bundle_id) + pg_column_size(customer_id)
+            + greatest(0, octet_length(properties::text) - pg_column_size(properties))) AS bytes
         FROM sent
       ), former AS MATERIALIZED (
         SELECT coalesce((

@@ -140,6 +140,11 @@ public struct IPNetwork: Sendable, Hashable {
     self.prefix = prefix & mask
   }
 
+  /// Whether every address is in the range: its prefix has no bits.
+  public var isEveryone: Bool { mask == 0 || mask == Self.everyIPv4 }
+
+  private static let everyIPv4 = UInt128.max << 32
+
   /// Whether the address is in the range.
   public func contains(_ address: IPAddress) -> Bool { address.bits & mask == prefix }
 

@@ -194,6 +194,14 @@ package struct WorkTable: Sendable {
   }
 }
 
+extension Int64 {
+  /// The number that a key of a queue's table spells; `nil` for another spelling of it, such as `011`.
+  package init?(key: String) {
+    guard let number = Int64(key), String(number) == key else { return nil }
+    self = number
+  }
+}
+
 /// A queue whose rows support queues again: those that wait, and those that were given up and can still succeed.
 package struct RequeuableQueue: Sendable {
   /// The name of the table, as in `support_work.queue`.

@@ -41,8 +41,8 @@ package struct DeviceID: Sendable {
   ///
   /// - Parameter member: the name of the value in the request, for the error.
   /// - Throws: 400 `invalid_request` for an id that is empty, longer than 255 bytes, or has control characters, or
-  ///   white space at its ends, because support reads ids in a terminal and copies them; and for the id of an erased
-  ///   device.
+  ///   white space at its ends, because support reads ids in a terminal and copies them; for characters newer than
+  ///   Unicode 15; and for the id of an erased device.
   package init(_ name: String, named member: String = "deviceID") throws(Problem) {
     let name = Self.normalized(name)
     guard (1...Self.maximumLength).contains(name.utf8.count), !name.hasControlCharacters,
@@ -52,6 +52,9 @@ package struct DeviceID: Sendable {
         "'\(member)' must be 1 to \(Self.maximumLength) bytes without control characters, and must not begin or end "
           + "with white space.")
     }
+    guard name.unicodeScalars.allSatisfy(Self.isSettled) else {
+      throw .invalidRequest("'\(member)' must have no characters that are newer than Unicode 15.")
+    }
     // A path cannot have them as a segment (RFC 3986, section 5.2.4), so the device could not ask for its entitlements.
     guard name != ".", name != ".." else {
       throw .invalidRequest("'\(member)' must not be '.' or '..'.")
@@ -60,6 +63,13 @@ package struct DeviceID: Sendable {
       throw .invalidRequest("'\(member)' has the form of the id that replaces an erased device's.")
     }
     self.name = name
+  }
+
+  /// Whether Foundation's tables of normalization know the character. Those of Swift's own comparison are newer: two
+  /// ids with a character that they alone know can be equal in Swift and two rows in the database. The normalization of
+  /// a text never changes once its characters are assigned (Unicode's stability policy).
+  private static func isSettled(_ scalar: Unicode.Scalar) -> Bool {
+    scalar.value < 0x80 || scalar.properties.age.map { $0.major <= 15 } ?? false
   }
 
   /// The begin of the id that replaces an erased device's; a UUID follows.

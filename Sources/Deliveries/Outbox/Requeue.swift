@@ -21,7 +21,7 @@ package struct WorkDesk: Sendable {
   /// - Returns: whether there is such a row that may be queued again.
   fileprivate func requeue(_ row: WorkRow, by author: SupportAuthor, isDryRun: Bool) async throws -> Bool {
     if row.queue == WorkRow.outbox {
-      guard let id = Int64(row.id) else { return false }
+      guard let id = Int64(key: row.id) else { return false }
       return try await outbox.requeue(id: id, by: author, isDryRun: isDryRun)
     }
     let instant = outbox.clock.now()

@@ -147,7 +147,7 @@ package enum RefundAnswerRows {
   ///
   /// One index scan of `support_actions` for the purchase and one for each customer: an OR over both columns reads the
   /// whole table.
-  static func preference(of originalTransactionID: String) -> Query {
+  package static func preference(of originalTransactionID: String) -> Query {
     """
     WITH purchase AS (
       SELECT bundle_id, original_transaction_id, coalesce(user_id::text, device_id) AS owner,
@@ -178,7 +178,7 @@ package enum RefundAnswerRows {
     """
   }
 
-  static func decodePreference(_ rows: Rows) throws -> RefundAnswer.Preference? {
+  package static func decodePreference(_ rows: Rows) throws -> RefundAnswer.Preference? {
     guard let row = rows.first,
       let choice = try row.decode("prefer", as: String?.self).flatMap(RefundChoice.init(rawValue:))
     else { return nil }

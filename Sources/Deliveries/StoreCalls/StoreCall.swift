@@ -83,7 +83,7 @@ extension StoreCallRows {
     only:
       "a call that waits, or that the App Store refused or has no known end, before its deadline, and whose question no other call has answered"
   ) { key, instant in
-    guard let id = Int64(key) else { return nil }
+    guard let id = Int64(key: key) else { return nil }
     let opened: Query = """
       , settled_at = NULL, outcome = NULL, body = CASE WHEN outcome = 'refused' THEN NULL ELSE body END,
         preferred_by = CASE WHEN outcome = 'refused' THEN NULL ELSE preferred_by END

@@ -19,6 +19,9 @@ public struct TrustedProxies: Sendable, Hashable {
     self.header = header
   }
 
+  /// Whether one of the networks is that of all addresses.
+  public var isEveryone: Bool { networks.contains(where: \.isEveryone) }
+
   /// Whether the address is a trusted proxy's.
   public func contain(_ address: IPAddress) -> Bool { networks.contains { $0.contains(address) } }
 

@@ -77,8 +77,9 @@ extension AccessChange.Kind {
         self = .changesTier(from: before.tier ?? "none", to: after.tier ?? "none")
         return
       }
-      let names = Set(before.features.ordered.map(\.name)).union(after.features.ordered.map(\.name))
-        .filter { before.features[$0] != after.features[$0] }.sorted()
+      // By name: a configuration under review may have any number of features.
+      let (former, latter) = (before.features.byName, after.features.byName)
+      let names = Set(former.keys).union(latter.keys).filter { former[$0] != latter[$0] }.sorted()
       guard !names.isEmpty else { return nil }
       self = .changesFeatures(names)
     }
@@ -116,5 +117,11 @@ package struct MonthlyRevenue: Sendable, Hashable {
   package var words: String {
     milliunits.sorted { $0.key < $1.key }
       .map { "\($0.key) \(String(format: "%.2f", $0.value / 1_000))" }.joined(separator: ", ")
+  }
+}
+
+extension Features {
+  fileprivate var byName: [String: FeatureValue] {
+    Dictionary(ordered.map { ($0.name, $0.value) }) { first, _ in first }
   }
 }

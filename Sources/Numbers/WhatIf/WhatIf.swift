@@ -100,8 +100,9 @@ package struct WhatIf: Sendable {
         }.map(\.originalTransactionID)
       ).sorted()
       let facts = try await connection.facts(of: purchases)
-      return customers.compactMap {
-        finding($0, records[$0], facts, records.freeAccessByApp[app], in: app, at: instant)
+      return try customers.compactMap {
+        try Task.checkCancellation()
+        return finding($0, records[$0], facts, records.freeAccessByApp[app], in: app, at: instant)
       }
     }
   }

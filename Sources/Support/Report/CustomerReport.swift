@@ -58,6 +58,8 @@ package struct ReportedCustomer: Sendable {
   package var children: [ReportedChild]
   /// How many more there are.
   package var childrenHidden: Int
+  /// The deliveries about the customer, those that have not arrived first.
+  package var deliveries: [ReportedDelivery]
   /// The last refused requests that named the customer, oldest first.
   package var refusedAttempts: [RefusedAttempt]
   /// The last events but refused requests, oldest first.
@@ -254,6 +256,8 @@ extension ReportedCustomer {
       if let reason = child.pausedBecause { output.line("paused because \(reason)", indent: 4) }
     }
     if childrenHidden > 0 { output.line("and \(childrenHidden) more") }
+    if !deliveries.isEmpty { output.heading("deliveries") }
+    for delivery in deliveries { delivery.write(to: &output) }
     if !refusedAttempts.isEmpty { output.heading("refused requests (UTC)") }
     for attempt in refusedAttempts { attempt.write(to: &output) }
     guard !events.isEmpty else { return }
@@ -324,6 +328,7 @@ extension ReportedCustomer: JSONWritable {
       json.member("children", children)
       json.member("childrenHidden", childrenHidden)
       json.member("customer", customer)
+      json.member("deliveries", deliveries)
       json.member("doublePurchases", doublePurchases)
       json.member("entitlements", entitlements)
       json.member("events", events)

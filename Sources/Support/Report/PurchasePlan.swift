@@ -1,4 +1,5 @@
 import Customers
+import Deliveries
 import Foundation
 import JSON
 import Postgres
@@ -102,6 +103,7 @@ struct PurchaseDetails {
   private(set) var plans: [String: PurchasePlan] = [:]
   private(set) var holders: [String: [ReportedHolder]] = [:]
   var refundRequests: [String: [ReportedRefundRequest]] = [:]
+  var refundPreferences: [String: RefundAnswer.Preference] = [:]
 
   init(of originalTransactionIDs: [String], _ connection: PostgresConnection) async throws {
     guard !originalTransactionIDs.isEmpty else { return }

@@ -17,7 +17,7 @@ extension Entitlements {
     case .subscription(let subscription):
       let plan = plans[subscription.current.originalTransactionID]
       return subscription.explanation(
-        isOpen: isAccessGranted, accessEnds: plan?.accessEndsAt, at: instant)
+        isOpen: isAccessGranted, accessEnds: plan?.accessEndsAt, endReason: plan?.endReason, at: instant)
     case .grant(let grant):
       return "the grant \(grant.id.uuidString.lowercased()) is active"
     case .trial(let trial):
@@ -43,8 +43,12 @@ extension Entitlements {
 }
 
 extension Subscription {
-  /// - Parameter accessEnds: ``PurchasePlan/accessEndsAt``.
-  fileprivate func explanation(isOpen: Bool, accessEnds: Date?, at instant: Date) -> String {
+  /// - Parameters:
+  ///   - accessEnds: ``PurchasePlan/accessEndsAt``.
+  ///   - endReason: ``PurchasePlan/endReason``.
+  fileprivate func explanation(
+    isOpen: Bool, accessEnds: Date?, endReason: String?, at instant: Date
+  ) -> String {
     let name = "the purchase \(current.originalTransactionID)"
     let phase = phase(at: instant)
     if let revoked = current.revocationDate, current.ownership == "FAMILY_SHARED" {
@@ -64,7 +68,7 @@ extension Subscription {
     default:
       let end = storeAccessEnds
       let access = accessEnds.flatMap { $0 == end ? nil : ", and access at \($0.rfc3339)" } ?? ""
-      return "\(name) ended at \(end?.rfc3339 ?? "?")\(access)"
+      return "\(name) ended at \(end?.rfc3339 ?? "?")\(access)\(endReason.map { " (\($0))" } ?? "")"
     }
   }
 }
@@ -106,8 +110,26 @@ extension ReportedCustomer {
       sentences.append(
         "Then comes the tier \(next.tier ?? "that the catalog does not know"): \(next.productID) from "
           + "\(words(next.startsAt)).")
+      if let change = childrenChange { sentences.append(change) }
     }
     return sentences
+  }
+}
+
+extension ReportedCustomer {
+  /// Which children's devices a smaller tier, which follows, leaves open: those that were paired first. `nil` where all
+  /// stay open.
+  package var childrenChange: String? {
+    let purchase = purchases.first { $0.originalTransactionID == decidingPurchase }
+    guard let limit = purchase?.next?.childLimit, limit < children.count + childrenHidden else { return nil }
+    func names(_ children: some Collection<ReportedChild>) -> String {
+      children.map { $0.name ?? $0.childDeviceID }.joined(separator: ", ")
+    }
+    let (kept, paused) = (children.prefix(limit), children.dropFirst(limit))
+    guard !kept.isEmpty else { return "It opens no child's device." }
+    let others = paused.isEmpty ? "" : "; \(names(paused)) \(paused.count == 1 ? "is" : "are") paused"
+    return
+      "Of the children's devices, \(names(kept)) \(kept.count == 1 ? "stays" : "stay") open then\(others)."
   }
 }
 

@@ -1,4 +1,5 @@
 import Customers
+import Deliveries
 import Foundation
 import HTTP
 import JSON
@@ -46,6 +47,8 @@ package struct ReportedPurchase: Sendable {
   package var devices: [ReportedHolder]
   /// The App Store's questions about refunds of it, the open ones first.
   package var refundRequests: [ReportedRefundRequest]
+  /// What support prefers that Apple does about a refund; `nil` if nobody has said so.
+  package var refundPreference: RefundAnswer.Preference?
   package var opensSomething: Bool
   /// Why it is not counted; `null` if it is.
   package var note: String?
@@ -82,7 +85,7 @@ extension ReportedPurchase {
       plan: details.plans[id] ?? PurchasePlan(), hasStoreKey: hasStoreKey,
       ownedBecause: stored.owner?.reason.word, takenFrom: takenFrom?.id,
       erasedAt: stored.erasure?.ownerErasedAt, devices: details.holders[id] ?? [],
-      refundRequests: details.refundRequests[id] ?? [],
+      refundRequests: details.refundRequests[id] ?? [], refundPreference: details.refundPreferences[id],
       opensSomething: counts && phase.status.grantsAccess,
       note: counts ? nil : Self.note(subscription, in: app))
   }
@@ -104,6 +107,8 @@ package struct NextProduct: Sendable {
   package var tier: String?
   /// When it begins.
   package var startsAt: Date
+  /// How many children's devices its tier allows; `nil` for any number, and where the catalog does not know it.
+  package var childLimit: Int?
 
   /// - Returns: `nil` if the same product follows, or none.
   init?(after subscription: Subscription, in app: App?, at instant: Date) {
@@ -119,6 +124,7 @@ package struct NextProduct: Sendable {
       else { return nil }
       (productID, tier, startsAt) = (renewsAs, app?.product(named: renewsAs)?.tier, end)
     }
+    childLimit = tier.flatMap { app?.tiers[$0] }?.features.limit(for: Household.limitFeature)
   }
 }
 
@@ -148,6 +154,9 @@ extension ReportedPurchase {
     }
     if let paid { output.line(paid, indent: 4) }
     for request in refundRequests { request.write(to: &output) }
+    if let refundPreference {
+      output.line("about a refund: \(refundPreference.words), \(refundPreference.by) said", indent: 4)
+    }
     if let confirmedAt = plan.confirmedAt {
       output.line("last confirmed by Apple \(confirmedAt.rfc3339)", indent: 4)
     }
@@ -275,6 +284,8 @@ extension ReportedPurchase: JSONWritable {
       json.member("priceIncrease", plan.priceIncrease)
       json.member("productID", productID)
       json.member("purchaseDate", purchaseDate)
+      json.member("refundPreference", refundPreference?.choice.rawValue)
+      json.member("refundPreferenceBy", refundPreference?.by)
       json.member("refundRequests", refundRequests)
       json.member("renewalOffer", plan.renewalOffer)
       json.member("renewalPrice", plan.renewalPrice)

@@ -122,7 +122,33 @@ extension ReportedRefundRequest: JSONWritable {
   }
 }
 
+extension RefundAnswer.Preference {
+  /// What Apple is told, in words.
+  package var words: String {
+    switch choice {
+    case .grant: "we prefer that Apple refunds"
+    case .decline: "we prefer that Apple declines"
+    case .none: "we have no preference"
+    }
+  }
+}
+
 extension SupportDesk {
+  /// The maximum number of purchases whose preference a report looks up.
+  private static let refundPreferences = 20
+
+  /// Support's preferences about refunds of these purchases, by `originalTransactionID`.
+  func refundPreferences(
+    of purchases: [String], _ connection: PostgresConnection
+  ) async throws -> [String: RefundAnswer.Preference] {
+    let purchases = purchases.prefix(Self.refundPreferences)
+    guard !purchases.isEmpty else { return [:] }
+    let answers = try await connection.pipeline(purchases.map(RefundAnswerRows.preference(of:)))
+    return try zip(purchases, answers).reduce(into: [:]) {
+      $0[$1.0] = try RefundAnswerRows.decodePreference($1.1)
+    }
+  }
+
   /// The maximum number of refund requests in a report. Those that wait come first.
   private static let refundRequests = 10
 

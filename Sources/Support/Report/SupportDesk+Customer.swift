@@ -17,6 +17,8 @@ extension SupportDesk {
   /// The maximum number of refused requests in a report. They do not count as events, because any client can cause
   /// them.
   private static let refusals = 5
+  /// The maximum number of deliveries in a report.
+  private static let deliveries = 5
   /// The maximum number of children's devices in a report. During free access any client can pair any number.
   private static let children = 20
 
@@ -90,6 +92,9 @@ extension SupportDesk {
     let refusalReads = reads.add(
       RefusedAttemptRows.last(Self.refusals, of: customer, bundleID: app.bundleID),
       reading: RefusedAttempt.init)
+    let deliveryReads = reads.add(
+      ReportedDelivery.select(of: customer, bundleID: app.bundleID, limit: Self.deliveries),
+      reading: ReportedDelivery.init)
     let seenRead = reads.add(SeenUserRows.select(customer, of: app.bundleID), reading: SeenTimes.init)
     let recordReads = AllCustomerRecordReads(users: users, devices: devices, in: &reads)
     let answers = try await connection.answers(to: reads)
@@ -136,6 +141,7 @@ extension SupportDesk {
       children: [ReportedChild](
         paired.prefix(Self.children), under: household?.entitlements ?? entitlements),
       childrenHidden: max(0, paired.count - Self.children),
+      deliveries: try answers[deliveryReads],
       refusedAttempts: try await settling(answers[refusalReads].reversed(), connection),
       events: try timeline.map(TimelineEvent.init).reversed(),
       eventsHidden: try timeline.first.map {
@@ -151,6 +157,7 @@ extension SupportDesk {
   ) async throws -> PurchaseDetails {
     var details = try await PurchaseDetails(of: purchases, connection)
     details.refundRequests = try await refundRequests(of: purchases, at: instant, connection)
+    details.refundPreferences = try await refundPreferences(of: purchases, connection)
     return details
   }
 

@@ -379,6 +379,24 @@ import Testing
     }
   }
 
+  @Test func `of several notifications, one that is not kept stops no other`() async throws {
+    try await withHarness(role: "receiptd_app") { harness in
+      let (_, bought) = try await harness.customer()
+      let lead = try await ConsoleBrowser(harness, .lead)
+      let unknown = UUID().uuidString.lowercased()
+      let kept = bought.notification.uuid.lowercased()
+      let answer = try await lead.post(
+        "/console/act/replay",
+        ["notificationUUID": "\(unknown) \(kept)", "reason": "both", "step": "do"])
+      #expect(answer.status == 200)
+      #expect(answer.text.contains("\(unknown): not processed: no notification with this UUID is stored"))
+      #expect(answer.text.contains("\(kept): unchanged"), "\(answer.text)")
+      let records = try await harness.pool.query(
+        "SELECT count(*) AS records FROM support_actions WHERE action = 'replay'")
+      #expect(try records[0].decode("records", as: Int.self) == 1)
+    }
+  }
+
   @Test func `a form of another site changes nothing, whatever the cookie`() async throws {
     try await withHarness(role: "receiptd_app") { harness in
       let token = try await harness.add("Ada Lead", .lead)

@@ -1,6 +1,7 @@
 import Actions
 import AppStore
 import AppStoreSimulator
+import Deliveries
 import Foundation
 import HTTP
 import HTTPTypes
@@ -212,6 +213,9 @@ import Testing
       try await harness.happens(.setAutoRenew(false), to: bought.originalTransactionID)
       harness.clock.set(paid)
       let last = try await ConsoleBrowser(harness, .agent)
+      // The reply names the day after which a charge would be odd, and not the end of the app's own grace.
+      let ended = try await last.page("/console/customer/phone")
+      #expect(!ended.contains("charged you after that day"))
       let cancelled = try await last.page("/console/customer/phone")
       #expect(cancelled.contains("; it does not renew.") && !cancelled.contains("Then comes the tier"))
       // A grant of a lower tier opens the app for longer.
@@ -220,6 +224,7 @@ import Testing
         to: "tablet", bundleID: ScreenTime.bundleID, tier: "individual", days: 90, by: #require(Harness.ada))
       let granted = try await last.page("/console/customer/tablet")
       #expect(granted.contains("With all that opens access, such as other purchases and grants: until "))
+      #expect(granted.contains("We have opened individual of "))
     }
   }
 
@@ -262,6 +267,95 @@ import Testing
       try await harness.happens(.refundLatest, to: bought.originalTransactionID)
       #expect(try await agent.page("/console/customer/child-1").contains("its parent has no access."))
       #expect(try await agent.page("/console/customer/phone").contains("the parent has no access ("))
+    }
+  }
+
+  @Test func `before a smaller tier comes, the page and the reply name the children that stay open`()
+    async throws
+  {
+    try await withScreenTime { harness in
+      let bought = try await harness.device("phone", buys: ScreenTime.family)
+      let present = harness.clock.now
+      _ = try await harness.pool.query(
+        """
+        INSERT INTO devices (bundle_id, device_id, child_device_id, name, paired_at)
+        SELECT \(ScreenTime.bundleID)::text, 'phone', 'child-' || i, (ARRAY['Emma', 'Noah', 'Mia'])[i],
+          \(present) + i * interval '1 second'
+        FROM generate_series(1, 3) AS i
+        """)
+      let agent = try await ConsoleBrowser(harness, .agent)
+      let sentence = "Of the children&#39;s devices, Emma stays open then; Noah, Mia are paused."
+      #expect(!(try await agent.page("/console/customer/phone")).contains(sentence))
+      try await harness.happens(.changeProduct(ScreenTime.individual), to: bought.originalTransactionID)
+      let page = try await agent.page("/console/customer/phone")
+      #expect(page.components(separatedBy: sentence).count == 3, "\(page)")
+      #expect(page.contains("(family) renews as individual on "))
+    }
+  }
+
+  @Test func `the page has the customer's deliveries, and warns of one that was given up`() async throws {
+    try await withScreenTime { harness in
+      try await harness.device("phone", buys: ScreenTime.family)
+      let agent = try await ConsoleBrowser(harness, .agent)
+      _ = try await harness.pool.query("DELETE FROM outbox")
+      #expect(!(try await agent.page("/console/customer/phone")).contains("<h2>Deliveries</h2>"))
+      for (key, error) in [("phone", "BAD_REQUEST: unknown field"), ("other", "not of this customer")] {
+        _ = try await harness.pool.query(
+          """
+          INSERT INTO outbox (destination, key, bundle_id, endpoint, payload, dead_at, last_error)
+          VALUES ('cloudkit', \(key), \(ScreenTime.bundleID), '', '{}', now(), \(error))
+          """)
+      }
+      let page = try await agent.page("/console/customer/phone")
+      for text in ["<h2>Deliveries</h2>", "<b>Not delivered.</b> The CloudKit record of ", ">dead</span>"] {
+        #expect(page.contains(text), "\(text)")
+      }
+      #expect(page.contains("BAD_REQUEST: unknown field") && !page.contains("not of this customer"))
+      _ = try await harness.pool.query("UPDATE outbox SET dead_at = NULL, done_at = now()")
+      let delivered = try await agent.page("/console/customer/phone")
+      #expect(delivered.contains(">delivered</span>") && !delivered.contains("Not delivered."))
+      #expect(!delivered.contains("BAD_REQUEST"))
+    }
+  }
+
+  @Test
+  func `what support prefers about a refund stands on the card, and is chosen when the form opens again`()
+    async throws
+  {
+    try await withHarness(role: "receiptd_app") { harness in
+      let (user, bought) = try await harness.customer()
+      let lead = try await ConsoleBrowser(harness, .lead)
+      let path = "/console/customer/\(user)"
+      #expect(!(try await lead.page(path)).contains("About a refund"))
+      _ = try await harness.desk.preferRefund(.decline, for: bought.transactionID, by: #require(Harness.ada))
+      let page = try await lead.page(path)
+      #expect(page.contains("About a refund: We prefer that Apple declines, ada said."))
+      let form = try #require(page.firstMatch(of: /href="(\/console\/act\/refund-answer[^"]*)"/))
+      let opened = try await lead.page(String(form.1).replacing("&amp;", with: "&"))
+      #expect(opened.contains("<option value=\"decline\" selected>"), "\(opened)")
+    }
+  }
+
+  @Test func `a notification that came late stands where Apple signed it`() async throws {
+    try await withHarness(role: "receiptd_app") { harness in
+      let (user, bought) = try await harness.customer()
+      harness.clock.advance(days: 1)
+      try await harness.happens(.setAutoRenew(false), to: bought.originalTransactionID)
+      let signed = harness.clock.now
+      harness.clock.advance(days: 2)
+      _ = try await harness.service.perform(
+        NoteRequest(customer: user.uuidString.lowercased(), bundleID: TestApps.climbing),
+        by: #require(Harness.ada), isDryRun: false)
+      _ = try await harness.pool.query(
+        "UPDATE notifications SET received_at = \(harness.clock.now + 86_400) WHERE type <> 'SUBSCRIBED'")
+      let events = try await harness.pool.query(
+        "SELECT event, at FROM support_timeline WHERE user_id = \(user) ORDER BY support_timeline.at")
+      let names = try events.map { try $0.decode("event", as: String.self) }
+      #expect(names == ["purchase", "notification", "note"])
+      #expect(try events[1].decode("at", as: Date.self) == signed)
+      let report = try #require(try await harness.desk.customer(user.uuidString).customers.first)
+      #expect(report.events.map(\.event) == names)
+      #expect(report.events[1].receivedAt == harness.clock.now + 86_400)
     }
   }
 

@@ -176,6 +176,10 @@ import Testing
       }
     }
     #expect(throws: ConfigurationProblem.self) { try header("Remote-User", nil) }
+    for everyone in ["0.0.0.0/0", "::/0", "10.0.0.1, 0.0.0.0/0"] {
+      #expect(throws: ConfigurationProblem.self) { try header("Remote-User", everyone) }
+    }
+    #expect(try header("Remote-User", "10.0.0.0/8, fd00::/8") == "Remote-User")
     for name in ["Cookie", "x-forwarded-for", "Remote User", "Remote-User:", "é"] {
       #expect(throws: ConfigurationProblem.self) { try header(name, "10.0.0.1") }
     }

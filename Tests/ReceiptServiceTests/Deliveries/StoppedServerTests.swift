@@ -51,4 +51,30 @@ import Testing
         try await harness.storeCalls() == [StoreCallRow(kind: "consumption", outcome: "sent", attempts: 0)])
     }
   }
+
+  @Test func `a call that a stopped server was making is no failed attempt, and is repeated with its body`()
+    async throws
+  {
+    try await withHarness(configuration: Harness.apps(#""refundAnswers": "facts""#)) { harness in
+      let (user, bought) = try await harness.customer()
+      _ = try await harness.consent(true, of: user)
+      try await harness.requestsRefund(of: bought)
+      let calls = harness.service.deliveries.storeCalls
+      harness.store.add(.slow(2).at(.consumption).next(1))
+      let running = Task { try await calls.run() }
+      // The body is stored before it is sent.
+      while try await harness.count("store_calls WHERE body IS NOT NULL") == 0 { await Task.yield() }
+      running.cancel()
+      await #expect(throws: CancellationError.self) { try await running.value }
+      let body: Query = "SELECT body::text AS body FROM store_calls"
+      let sent = try await harness.pool.query(body)[0].decode("body", as: String.self)
+      #expect(
+        try await harness.storeCalls() == [StoreCallRow(kind: "consumption", outcome: nil, attempts: 0)])
+      #expect(try await calls.run() == 1)
+      #expect(
+        try await harness.storeCalls() == [StoreCallRow(kind: "consumption", outcome: "sent", attempts: 0)])
+      let last = try await harness.pool.query(body)[0].decode("body", as: String.self)
+      #expect(last == sent)
+    }
+  }
 }

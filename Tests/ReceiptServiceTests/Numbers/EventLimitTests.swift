@@ -56,6 +56,19 @@ import Text
     }
   }
 
+  /// A number of six bytes that an export writes with 309 digits.
+  @Test func `properties that are longer as text than on the disk are charged as text`() async throws {
+    try await withHarness { harness in
+      let numbers = Array(repeating: "1e308", count: 200).joined(separator: ", ")
+      let event =
+        #"{"name": "a", "at": "\#(RFC3339.string(from: harness.clock.now))", "properties": {"a": [\#(numbers)]}}"#
+      let answer = try await Self.post(
+        #"{"bundleID": "\#(TestApps.family)", "customerID": "phone", "events": [\#(event)]}"#, harness)
+      #expect(answer.status == 202, "\(answer)")
+      #expect(try await Self.bytes(of: TestApps.family, harness).charged > 60_000)
+    }
+  }
+
   @Test func `an app's events of one UTC day stay within its limit, over all servers`()
     async throws
   {

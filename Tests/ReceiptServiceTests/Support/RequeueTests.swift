@@ -76,7 +76,9 @@ import Testing
       #expect(try await Self.requeue(row, in: harness).requeued == 1)
       #expect(try await harness.count("store_calls WHERE settled_at IS NULL AND body IS NOT NULL") == 1)
 
+      // Without its body nobody could repeat it, and another answer might contradict the first.
       for change: Query in [
+        "outcome = 'unknown', body = NULL",
         "outcome = 'sent'", "outcome = 'no_consent'", "outcome = 'refused', deadline = \(now - 1)",
       ] {
         _ = try await harness.pool.query("UPDATE store_calls SET settled_at = \(now), \(change)")
@@ -205,6 +207,8 @@ import Testing
         VALUES ('cloudkit', 'phone', \(TestApps.family), '', '{}', now(), 'BAD_REQUEST')
         """)
       let row = "outbox:\(try await Self.id("outbox", harness))"
+      // Another spelling of the number would be a second row of the same request.
+      #expect(try await Self.refusal("outbox:0\(try await Self.id("outbox", harness))", in: harness) != nil)
       let answer = try await harness.support("requeue", ["rows": [row, "store_calls:9"]], token: token)
       #expect(answer.status == 200)
       #expect(answer["requeued"] as? Int == 1)

@@ -129,6 +129,42 @@ import Testing
     #expect(try DeviceID(id).name == id)
   }
 
+  /// Swift's comparison knows characters of Unicode 16, Foundation's normalization does not.
+  @Test func `ids that Swift calls equal have the same bytes, or are refused`() throws {
+    func bytes(_ id: String) -> [UInt8]? { (try? DeviceID(id)).map { Array($0.name.utf8) } }
+    var pairs = [
+      ("\u{16d68}", "\u{16d67}\u{16d67}"), ("\u{105c9}", "\u{105d2}\u{307}"), ("\u{e9}", "e\u{301}"),
+      ("\u{1e14}", "E\u{304}\u{300}"), ("\u{ac01}", "\u{1100}\u{1161}\u{11a8}"),
+    ]
+    // The order of two marks counts only where they attach at the same place.
+    for value in UInt32(0x300)...0x1_ffff {
+      guard let mark = Unicode.Scalar(value), mark.properties.canonicalCombiningClass != .notReordered else {
+        continue
+      }
+      for other in ["\u{301}", "\u{323}", "\u{345}"] {
+        pairs.append(("a\(mark)\(other)", "a\(other)\(mark)"))
+      }
+    }
+    #expect(pairs.count > 2_000)
+    for (one, other) in pairs where one == other {
+      let (first, second) = (bytes(one), bytes(other))
+      #expect(first == second, "\(one.unicodeScalars.map { String($0.value, radix: 16) })")
+    }
+    // Accepted as before.
+    #expect(bytes("\u{1e14}") != nil && bytes("a\u{301}\u{323}") != nil)
+  }
+
+  @Test func `one purchase opens no second device by an id that Swift alone calls equal`() async throws {
+    try await withScreenTime { harness in
+      let bought = try await harness.device("phone", buys: ScreenTime.family)
+      for id in ["\u{16d68}", "\u{16d67}\u{16d67}"] {
+        let answer = try await harness.validate(
+          ["signedTransaction": bought.signedTransaction, "deviceID": id])
+        #expect(answer.status == 400 && answer.code == "invalid_request")
+      }
+    }
+  }
+
   @Test func `a stored id that a new device may not have is found, exported and erased`() async throws {
     try await withScreenTime { harness in
       let id = "X\u{9b}31m\u{202e}"

@@ -65,6 +65,36 @@ import Work
     }
   }
 
+  @Test func `a status that failed before is given the time that a slow trigger of the app needs`()
+    async throws
+  {
+    try await withHarness { harness in
+      let (user, bought) = try await harness.customer()
+      try await LiveTables.run(
+        """
+        CREATE FUNCTION slow_audit() RETURNS trigger LANGUAGE plpgsql AS
+          'BEGIN PERFORM pg_sleep(0.8); RETURN new; END';
+        CREATE TRIGGER slow_audit BEFORE UPDATE ON profiles FOR EACH ROW EXECUTE FUNCTION slow_audit()
+        """, on: harness.pool)
+      try await harness.happens(.refundLatest, to: bought.originalTransactionID)
+      #expect(try await harness.profileRow(of: user)?.product == TestApps.monthly)
+      func attempts() async throws -> [Int] {
+        try await harness.pool.query("SELECT attempts FROM outbox WHERE destination = 'profiles'").map {
+          try $0.decode("attempts")
+        }
+      }
+      #expect(try await attempts() == [0])
+      // The first attempt waits as long as a request does.
+      harness.clock.advance(seconds: 60)
+      try await harness.service.customers.profileRetry.run()
+      #expect(try await attempts() == [1])
+      harness.clock.advance(seconds: 3_600)
+      try await harness.service.customers.profileRetry.run()
+      #expect(try await attempts() == [])
+      #expect(try await harness.profileRow(of: user)?.product == nil)
+    }
+  }
+
   @Test func `a customer whose lock is held, or whose transaction fails, stops no other customer's status`()
     async throws
   {

@@ -6,6 +6,7 @@ import Postgres
 import Subscriptions
 import Testing
 
+@testable import Deliveries
 @testable import Ledger
 @testable import ReceiptService
 @testable import Support
@@ -135,6 +136,37 @@ import Testing
       try await harness.timePasses(days: 1)
       #expect(receiver.types == ["expired", "renewed", "subscription.started", "subscription.started"])
       #expect(try receiver.first(.expired).text("originalTransactionID") == lost.originalTransactionID)
+    }
+  }
+
+  @Test func `a purchase that cannot be read stops no other purchase's events`() async throws {
+    try await withEvents { harness, receiver in
+      let (_, broken) = try await harness.customer()
+      let (_, lost) = try await harness.customer()
+      func set(_ environment: String) async throws {
+        _ = try await harness.pool.query(
+          """
+          UPDATE subscriptions SET environment = \(environment)
+          WHERE original_transaction_id = \(broken.originalTransactionID)
+          """)
+      }
+      let end = try #require(lost.transaction.expiresDate)
+      try await harness.becomes(end + 600)
+      // The word of a later build.
+      try await set("Beta")
+      harness.clock.set(end + 86_500)
+      let sweep = harness.service.deliveries.eventSweep
+      #expect(try await sweep.run() == 2)
+      let told: Postgres.Query =
+        "SELECT original_transaction_id AS id FROM lifecycle_events WHERE type = 'expired' ORDER BY 1"
+      let others = try await harness.pool.query(told).map { try $0.decode("id", as: String.self) }
+      #expect(others == [lost.originalTransactionID])
+      // With nothing else to do, its failure is that of the job.
+      await #expect(throws: (any Error).self) { try await sweep.run() }
+      try await set("Production")
+      _ = try await sweep.run()
+      let all = try await harness.pool.query(told).map { try $0.decode("id", as: String.self) }
+      #expect(all == [broken.originalTransactionID, lost.originalTransactionID].sorted())
     }
   }
 

@@ -228,4 +228,45 @@ extension Harness {
       #expect(paused.first?.value("data.limit") as? Int == 1)
     }
   }
+
+  @Test func `a parent whose records cannot be read stops no other parent's paused devices`() async throws {
+    try await withEvents { harness, receiver in
+      try harness.sellFamilySubscriptions()
+      var bought: [SignedOutcome] = []
+      for parent in ["broken", "phone"] {
+        bought.append(try harness.buy(TestApps.familyPlan, bundleID: TestApps.family))
+        _ = try await harness.device(parent, shows: bought[bought.count - 1])
+        for number in 1...2 {
+          let answer = try await harness.send(
+            .post, "/api/v1/devices/\(parent)/children?bundleID=\(TestApps.family)",
+            json: #"{"childDeviceID": "\#(parent)-\#(number)"}"#)
+          #expect(answer.status == 201)
+          harness.clock.advance(seconds: 1)
+        }
+        try await harness.happens(
+          .changeProduct(TestApps.individual), to: bought[bought.count - 1].originalTransactionID)
+      }
+      harness.clock.set(try #require(bought[1].transaction.expiresDate))
+      for purchase in bought { try await harness.happens(.renew, to: purchase.originalTransactionID) }
+      func set(_ environment: String) async throws {
+        _ = try await harness.pool.query(
+          """
+          UPDATE subscriptions SET environment = \(environment)
+          WHERE original_transaction_id = \(bought[0].originalTransactionID)
+          """)
+      }
+      func paused() async throws -> [String] {
+        try await harness.pool.query(
+          "SELECT device_id FROM lifecycle_events WHERE type = 'paused_devices' ORDER BY 1"
+        ).map { try $0.decode("device_id") }
+      }
+      // The word of a later build.
+      try await set("Beta")
+      _ = try? await harness.service.deliveries.eventSweep.run()
+      #expect(try await paused() == ["phone"])
+      try await set("Production")
+      _ = try await harness.service.deliveries.eventSweep.run()
+      #expect(try await paused() == ["broken", "phone"])
+    }
+  }
 }
