@@ -247,7 +247,8 @@ struct TransactionStateTests {
   }
 
   @Test(arguments: [
-    (TransactionStatement.begin, "begin"), (.commit, "commit"), (.rollBack, "rollback"),
+    (TransactionStatement.begin, "begin isolation level read committed"), (.commit, "commit"),
+    (.rollBack, "rollback"),
     (.savepoint(2), "savepoint savepoint_2"), (.release(2), "release savepoint savepoint_2"),
     (.rollBackTo(2), "rollback to savepoint savepoint_2"),
   ])

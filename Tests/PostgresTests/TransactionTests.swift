@@ -1,5 +1,6 @@
-import Postgres
 import Testing
+
+@testable import Postgres
 
 struct TransactionTests {
   private struct Unwanted: Error {}
@@ -221,6 +222,25 @@ struct TransactionTests {
       }
       let rows = try await pool.query("select n from t")
       #expect(try rows.map { try $0.decode("n", as: Int.self) } == [2])
+    }
+  }
+
+  /// A statement after a lock was granted must see what the lock's last holder committed.
+  @Test(arguments: ["repeatable read", "serializable"])
+  func `a transaction reads what others commit meanwhile, whatever the session's level is`(
+    level: String
+  ) async throws {
+    try await withTable { pool in
+      let counts = try await pool.withConnection { connection in
+        _ = try await connection.query("select set_config('default_transaction_isolation', \(level), false)")
+        return try await connection.transaction { connection in
+          let before = try await connection.query("select count(*) from t")[0].decode(0, as: Int.self)
+          _ = try await pool.query("insert into t values (1)")
+          let after = try await connection.query("select count(*) from t")[0].decode(0, as: Int.self)
+          return [before, after]
+        }
+      }
+      #expect(counts == [0, 1])
     }
   }
 

@@ -74,7 +74,10 @@ struct PipelineState {
 
   /// BEGIN and COMMIT are prepared, because the server parses them longer than it runs them. If a pooler switches to a
   /// server process where the name belongs to another client's statement, the command tag differs.
-  private static let begin: Query = "begin"
+  ///
+  /// The locks count on READ COMMITTED: a statement after a lock was granted reads what its last holder committed. A
+  /// database or a role may have another default level.
+  private static let begin: Query = "begin isolation level read committed"
   private static let commit: Query = "commit"
 
   /// Closes the statements that the cache evicted. They have a pipeline of their own, so that a failure does not affect

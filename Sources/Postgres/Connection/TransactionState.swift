@@ -217,7 +217,7 @@ enum TransactionStatement: Equatable {
   /// Its SQL.
   var text: String {
     switch self {
-    case .begin: "begin"
+    case .begin: "begin isolation level read committed"
     case .savepoint(let number): "savepoint savepoint_\(number)"
     case .release(let number): "release savepoint savepoint_\(number)"
     case .rollBackTo(let number): "rollback to savepoint savepoint_\(number)"

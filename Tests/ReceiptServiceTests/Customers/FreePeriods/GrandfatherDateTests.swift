@@ -103,6 +103,20 @@ import Testing
         let written = try await supabase.pool.query("SELECT username FROM profiles WHERE id = \(user)")[0]
         #expect(try written.decode("username", as: String.self) == name)
       }
+      // The session's style of dates does not count, also where its zone has an ambiguous abbreviation.
+      for (style, zone) in [
+        ("Postgres", "Asia/Shanghai"), ("SQL", "Asia/Kolkata"), ("German", "Europe/Dublin"),
+      ] {
+        try await commit(
+          """
+          DO $$ BEGIN
+            SET LOCAL datestyle = '\(style)';
+            SET LOCAL timezone = '\(zone)';
+            UPDATE profiles SET username = '\(style)';
+          END $$
+          """, by: user, supabase)
+        #expect(try await date(of: user, supabase) == before, "\(style)")
+      }
       // The server and the operator may still set it.
       _ = try await supabase.pool.query("UPDATE profiles SET created_at = '2020-01-01Z' WHERE id = \(user)")
       #expect(try await date(of: user, supabase) < before)
