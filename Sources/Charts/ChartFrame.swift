@@ -125,7 +125,13 @@ struct ChartFrame: Sendable {
     let needed = Double(label(at: 0).count + 2) * Self.characterWidth
     let fitting = max(Int((right - left) / needed), 1)
     let distance = max((places.count + fitting - 1) / fitting, 1)
-    return stride(from: 0, to: places.count, by: distance).map { places[$0] }
+    var labelled: [Int] = []
+    for number in stride(from: 0, to: places.count, by: distance) {
+      // A first month of a few days leaves no room for the next label.
+      let room = labelled.last.map { x(at: places[number]) - x(at: $0) } ?? .infinity
+      if room >= needed - Self.characterWidth { labelled.append(places[number]) }
+    }
+    return labelled
   }
 
   /// Whether the labels under the axis are months.

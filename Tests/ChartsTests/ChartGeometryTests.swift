@@ -61,13 +61,18 @@ import Testing
     let chart = Chart(
       title: "MRR", unit: .count, grain: .day, days: days,
       series: [.init(name: "pro", values: days.map { _ in 1 })])
-    func labels(_ size: Chart.Size) -> [String] {
+    func labels(_ chart: Chart, _ size: Chart.Size) -> [String] {
       Drawing(LineChart(chart, isStacked: false).svg(size)).all("text", class: "tick")
         .filter { $0["text-anchor"] == "middle" }.map(\.text)
     }
     let months = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
-    #expect(labels(.large) == months.map { $0 + " 2026" })
-    #expect(labels(.small) == stride(from: 0, to: 12, by: 2).map { months[$0] + " 2026" })
+    #expect(labels(chart, .large) == months.map { $0 + " 2026" })
+    #expect(labels(chart, .small) == stride(from: 0, to: 12, by: 2).map { months[$0] + " 2026" })
+    // The label of a month of which the axis has a few days leaves no room for the next one.
+    let late = Chart(
+      title: "MRR", unit: .count, grain: .day, days: Array(days.dropFirst(3)),
+      series: [.init(name: "pro", values: days.dropFirst(3).map { _ in 1 })])
+    #expect(labels(late, .large).prefix(3) == ["Jan 2026", "Mar 2026", "Apr 2026"])
   }
 
   @Test func `a series keeps its colour wherever it stands, and its legend has it too`() {
