@@ -298,7 +298,9 @@ private struct ListPage: Sendable {
             ListContent.AppChoice(id: $0.bundleID, words: $0.name, isChosen: $0.bundleID == app)
           },
           days: days, note: note,
-          rows: rows.prefix(limit).map { ListContent.Line($0, of: kind, from: request.instant) },
+          rows: rows.prefix(limit).map {
+            ListContent.Line($0, of: kind, parts.catalog, from: request.instant)
+          },
           count: kind.count(rows.count, limit: limit),
           csv: link(
             "/console/lists",
@@ -381,17 +383,19 @@ private struct ListContent: Sendable {
     let purchase: String?
     let purchasePath: String?
     let app: String?
+    let appID: String?
     let product: String?
     let what: String?
 
-    init(_ row: ListRow, of kind: ListKind, from now: Date) {
+    init(_ row: ListRow, of kind: ListKind, _ catalog: AppCatalog, from now: Date) {
       let path = kind.isUnproven ? Console.searchPath : Console.customerPath
       at = row.at.map { Moment($0, from: now) }
       customer = row.customer
       customerPath = row.customer.map(path)
       purchase = row.purchase
       purchasePath = row.purchase.map(path)
-      app = row.app
+      app = row.app.map { catalog[$0]?.name ?? $0 }
+      appID = row.app
       product = row.product
       what = row.what
     }

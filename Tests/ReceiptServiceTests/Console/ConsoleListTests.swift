@@ -100,6 +100,7 @@ import Testing
       let running = try #require(rows.last)
       #expect(running.contains(try #require(purchases["running"]).originalTransactionID))
       #expect(!running.contains("own grace"))
+      #expect(running.contains("title=\"\(ScreenTime.bundleID)\">ScreenTime Rewards</td>"))
     }
   }
 
