@@ -67,7 +67,7 @@ package struct BarChart: Sendable {
     text.element(
       "rect",
       [
-        "class": "bar \(Chart.colour(part.series))\(isPartial ? " partial" : "")",
+        "class": "bar \(chart.colour(part.series))\(isPartial ? " partial" : "")",
         "x": SVGText.number(frame.x(at: place) - width / 2), "y": SVGText.number(min(first, second)),
         "width": SVGText.number(width), "height": SVGText.number(abs(first - second)),
       ])

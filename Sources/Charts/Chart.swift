@@ -5,10 +5,16 @@ package struct Chart: Sendable {
     package var name: String
     /// One value for each place of the axis; `nil` where there is none.
     package var values: [Double?]
+    /// The number of the colour; `nil` for that of the place in the chart.
+    package var colour: Int?
+    /// What the name is short for, such as a whole id.
+    package var detail: String?
 
-    package init(name: String, values: [Double?]) {
+    package init(name: String, values: [Double?], colour: Int? = nil, detail: String? = nil) {
       self.name = name
       self.values = values
+      self.colour = colour
+      self.detail = detail
     }
   }
 
@@ -94,42 +100,52 @@ package struct Chart: Sendable {
     series.indices.map { value(of: $0, at: place).map { "\($0)" } ?? "-" }.joined(separator: " ")
   }
 
-  /// The class of a series' colour. Colours repeat after eight.
-  static func colour(_ series: Int) -> String { "c\(series % 8)" }
+  /// The class of a series' colour.
+  func colour(_ place: Int) -> String { series[place].colour(at: place) }
+}
+
+extension Chart.Series {
+  /// The class of the colour at a place of the chart. Colours repeat after twelve.
+  fileprivate func colour(at place: Int) -> String { "c\((colour ?? place) % 12)" }
 }
 
 /// The names of the series beside their colours, as an HTML list.
 package struct ChartLegend: Sendable {
-  package var names: [String]
-  /// Whether the last name is that of a line over bars.
-  package var lastIsLine: Bool
+  package var series: [Chart.Series]
+  /// The line over bars.
+  package var line: Chart.Series?
 
-  package init(names: [String], lastIsLine: Bool = false) {
-    self.names = names
-    self.lastIsLine = lastIsLine
+  package init(_ series: [Chart.Series], line: Chart.Series? = nil) {
+    self.series = series
+    self.line = line
   }
 
   package var html: String {
     var text = SVGText()
     text.element("ul", ["class": "legend"]) { text in
-      for (index, name) in names.enumerated() {
-        text.element("li", [:]) { text in
-          let isLine = lastIsLine && index == names.count - 1
-          text.element(
-            "svg",
-            ["class": "key", "viewBox": "0 0 12 12", "width": "12", "height": "12", "aria-hidden": "true"]
-          ) { text in
-            if isLine {
-              text.element("path", ["class": "net", "d": "M0 6L12 6"])
-            } else {
-              text.element(
-                "rect", ["class": "bar \(Chart.colour(index))", "width": "12", "height": "12", "rx": "2"])
-            }
-          }
-          text.element("span", text: name)
-        }
-      }
+      for (place, series) in series.enumerated() { draw(series, colour: series.colour(at: place), &text) }
+      if let line { draw(line, colour: nil, &text) }
     }
     return text.text
+  }
+
+  private func draw(_ series: Chart.Series, colour: String?, _ text: inout SVGText) {
+    text.element("li", [:]) { text in
+      text.element(
+        "svg",
+        ["class": "key", "viewBox": "0 0 12 12", "width": "12", "height": "12", "aria-hidden": "true"]
+      ) { text in
+        if let colour {
+          text.element("rect", ["class": "bar \(colour)", "width": "12", "height": "12", "rx": "2"])
+        } else {
+          text.element("path", ["class": "net", "d": "M0 6L12 6"])
+        }
+      }
+      if let detail = series.detail {
+        text.element("span", ["title": detail], text: series.name)
+      } else {
+        text.element("span", text: series.name)
+      }
+    }
   }
 }

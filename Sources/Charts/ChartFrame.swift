@@ -3,7 +3,7 @@ struct ChartFrame: Sendable {
   let chart: Chart
   let size: Chart.Size
   let scale: ChartScale
-  /// Whether values fill a place, as bars do; a line's values are points at its beginning.
+  /// Whether values fill a place, as bars do; a line's values are points at their days.
   let fillsPlaces: Bool
 
   private let left: Double
@@ -26,7 +26,7 @@ struct ChartFrame: Sendable {
     bottom = size.height - 24
   }
 
-  /// The width of one place.
+  /// The width of one place; of points the mean distance.
   var placeWidth: Double {
     (right - left) / Double(max(fillsPlaces ? chart.days.count : chart.days.count - 1, 1))
   }
@@ -34,7 +34,10 @@ struct ChartFrame: Sendable {
   /// The x of a line's point, or of the middle of a bar.
   func x(at place: Int) -> Double {
     if fillsPlaces { return left + (Double(place) + 0.5) * placeWidth }
-    return chart.days.count == 1 ? (left + right) / 2 : left + Double(place) * placeWidth
+    guard let first = chart.days.first?.serial, let last = chart.days.last?.serial, last > first else {
+      return (left + right) / 2
+    }
+    return left + (right - left) * Double(chart.days[place].serial - first) / Double(last - first)
   }
 
   func y(of value: Double) -> Double { bottom - scale.part(of: value) * (bottom - top) }
@@ -44,15 +47,17 @@ struct ChartFrame: Sendable {
     let serial = day.serial
     guard let place = chart.days.lastIndex(where: { $0.serial <= serial }) else { return nil }
     let start = fillsPlaces ? left + Double(place) * placeWidth : x(at: place)
+    var width = placeWidth
     let length: Int
     if place + 1 < chart.days.count {
       length = chart.days[place + 1].serial - chart.days[place].serial
+      if !fillsPlaces { width = x(at: place + 1) - start }
     } else {
       length = [ChartGrain.day: 1, .week: 7, .month: 31][chart.grain] ?? 1
       guard serial < chart.days[place].serial + length else { return nil }
     }
     let part = Double(serial - chart.days[place].serial) / Double(max(length, 1))
-    return min(start + part * placeWidth, right)
+    return min(start + part * width, right)
   }
 
   /// The whole drawing: axes, what `body` draws, marks, and an area with a tooltip for each place.
@@ -113,20 +118,31 @@ struct ChartFrame: Sendable {
     }
   }
 
-  /// The places that have a label under the axis: as many as fit, at equal distances.
+  /// The places that have a label under the axis: as many as fit, at equal distances. A month has one label at most.
   private var labelledPlaces: [Int] {
     guard !chart.days.isEmpty else { return [] }
+    let places = chart.days.indices.filter { $0 == 0 || !isLong || label(at: $0) != label(at: $0 - 1) }
     let needed = Double(label(at: 0).count + 2) * Self.characterWidth
     let fitting = max(Int((right - left) / needed), 1)
-    let distance = max((chart.days.count + fitting - 1) / fitting, 1)
-    return Array(stride(from: 0, to: chart.days.count, by: distance))
+    let distance = max((places.count + fitting - 1) / fitting, 1)
+    var labelled: [Int] = []
+    for number in stride(from: 0, to: places.count, by: distance) {
+      // A first month of a few days leaves no room for the next label.
+      let room = labelled.last.map { x(at: places[number]) - x(at: $0) } ?? .infinity
+      if room >= needed - Self.characterWidth { labelled.append(places[number]) }
+    }
+    return labelled
+  }
+
+  /// Whether the labels under the axis are months.
+  private var isLong: Bool {
+    let span = (chart.days.last?.serial ?? 0) - (chart.days.first?.serial ?? 0)
+    return chart.grain == .month || span > 200
   }
 
   /// The text under a place: of a long time the month, else the day.
   private func label(at place: Int) -> String {
-    let span = (chart.days.last?.serial ?? 0) - (chart.days.first?.serial ?? 0)
-    let isLong = chart.grain == .month || span > 200
-    return isLong ? chart.days[place].monthAndYear : chart.days[place].short
+    isLong ? chart.days[place].monthAndYear : chart.days[place].short
   }
 
   private func drawMarks(_ text: inout SVGText) {
@@ -147,8 +163,12 @@ struct ChartFrame: Sendable {
   }
 
   private func drawPlace(_ place: Int, total: Double?, _ text: inout SVGText) {
-    let start = max(x(at: place) - placeWidth / 2, left - 4)
-    let end = min(x(at: place) + placeWidth / 2, right + 4)
+    // Halfway to the places beside it.
+    let middle = x(at: place)
+    let former = place > 0 ? x(at: place - 1) : middle - placeWidth
+    let next = place + 1 < chart.days.count ? x(at: place + 1) : middle + placeWidth
+    let start = max((former + middle) / 2, left - 4)
+    let end = min((middle + next) / 2, right + 4)
     text.element("g", ["class": "place", "data-values": chart.data(at: place)]) { text in
       text.element("title", text: chart.tooltip(at: place, total: total))
       text.element(

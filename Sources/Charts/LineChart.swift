@@ -51,7 +51,7 @@ package struct LineChart: Sendable {
         let state = isPartial ? " partial" : ""
         text.element(
           "path",
-          ["class": "area \(Chart.colour(index))\(state)", "d": SVGPoint.line(upper + lower) + "Z"])
+          ["class": "area \(chart.colour(index))\(state)", "d": SVGPoint.line(upper + lower) + "Z"])
         drawStroke(upper, index, isPartial, &text)
       }
     }
@@ -70,7 +70,7 @@ package struct LineChart: Sendable {
 
   /// A line, or a dot for a single point.
   private func drawStroke(_ points: [SVGPoint], _ index: Int, _ isPartial: Bool, _ text: inout SVGText) {
-    let colour = Chart.colour(index)
+    let colour = chart.colour(index)
     if points.count == 1, let point = points.first {
       text.element(
         "circle",

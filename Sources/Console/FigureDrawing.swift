@@ -8,17 +8,19 @@ struct FigureDrawing: Sendable {
   let chart: FigureChart
   let table: FigureTable
   let scope: FigureScope
+  let names: FigureNames
   /// The changes of prices in the period.
   let changes: FigureTable
   /// The number of decimals of amounts.
   let digits: Int
 
   init(
-    _ chart: FigureChart, _ table: FigureTable, _ scope: FigureScope, changes: FigureTable
+    _ chart: FigureChart, _ table: FigureTable, _ choice: FigureChoice, changes: FigureTable
   ) {
     self.chart = chart
     self.table = table
-    self.scope = scope
+    scope = choice.scope
+    names = choice.names
     self.changes = changes
     digits = FigureText.digits(in: table)
   }
@@ -31,11 +33,10 @@ struct FigureDrawing: Sendable {
 
   /// The names of the series beside their colours; empty for a drawing with its names inside.
   var legend: String {
-    guard isTimeSeries, seriesColumns.count > 1 || lineColumn != nil else { return "" }
-    return ChartLegend(
-      names: seriesColumns.map(FigureText.title) + (lineColumn.map { [FigureText.title($0)] } ?? []),
-      lastIsLine: lineColumn != nil
-    ).html
+    // The only product or reason is named too.
+    let isNamed = FigureNames.Kind(of: chart, scope) != nil && !seriesColumns.isEmpty
+    guard isTimeSeries, seriesColumns.count > 1 || lineColumn != nil || isNamed else { return "" }
+    return ChartLegend(seriesColumns.map(series), line: lineColumn.map(series)).html
   }
 
   private var isTimeSeries: Bool {
@@ -53,7 +54,7 @@ struct FigureDrawing: Sendable {
     case .cancellations, .ends, .refunds, .lifetimeValue:
       BarChart(time, line: lineColumn.map(series)).svg(size)
     case .trials: funnel(["started", "ended", "converted"])
-    case .paywall: funnel(["paywall_shown", "purchase_initiated", "new"])
+    case .paywall: hasEvents ? funnel(["paywall_shown", "purchase_initiated", "new"]) : Self.noEvents
     case .retention: heat
     }
   }
@@ -68,15 +69,19 @@ struct FigureDrawing: Sendable {
     }
   }
 
+  /// The columns that can be lines, areas or bars.
+  private var possibleColumns: [String] {
+    switch chart {
+    case .movement: ["new", "expansion", "moved", "contraction", "churn"]
+    case .revenue: ["revenue", "refunds"]
+    case .lifetimeValue: ["ltv"]
+    default: table.columns.dropFirst().map(\.name)
+    }
+  }
+
   /// The columns that are lines, areas or bars. A column without any value other than 0 is left out, unless all are.
   private var seriesColumns: [String] {
-    let columns: [String]
-    switch chart {
-    case .movement: columns = ["new", "expansion", "moved", "contraction", "churn"]
-    case .revenue: columns = ["revenue", "refunds"]
-    case .lifetimeValue: columns = ["ltv"]
-    default: columns = table.columns.dropFirst().map(\.name)
-    }
+    let columns = possibleColumns
     let used = columns.filter { name in
       table.values(of: name).contains { $0.flatMap(Double.init) ?? 0 != 0 }
     }
@@ -93,8 +98,15 @@ struct FigureDrawing: Sendable {
   }
 
   private func series(_ column: String) -> Chart.Series {
-    Chart.Series(
-      name: FigureText.title(column), values: table.values(of: column).map { $0.flatMap(Double.init) })
+    let values = table.values(of: column).map { $0.flatMap(Double.init) }
+    guard let kind = FigureNames.Kind(of: chart, scope) else {
+      // A column has its colour also where one before it is left out.
+      return Chart.Series(
+        name: FigureText.title(column), values: values, colour: possibleColumns.firstIndex(of: column))
+    }
+    let name = names.name(column, kind)
+    return Chart.Series(
+      name: name.text, values: values, colour: names.colour(column, kind), detail: name.id)
   }
 
   private var time: Chart {
@@ -114,7 +126,8 @@ struct FigureDrawing: Sendable {
     for row in changes.rows.reversed() {
       guard let day = row[0].flatMap(ChartDay.init) else { continue }
       let place = row[3].map { " (\($0))" } ?? ""
-      let text = "\(row[2] ?? "")\(place): \(row[4] ?? "–") to \(row[5] ?? "–") \(scope.currency)"
+      let product = names.name(row[2] ?? "", .product).text
+      let text = "\(product)\(place): \(row[4] ?? "–") to \(row[5] ?? "–") \(scope.currency)"
       if let last = marks.indices.last, marks[last].day == day {
         // A tooltip of a few lines; the table has all.
         if marks[last].text.split(separator: "\n").count < 5 { marks[last].text += "\n" + text }
@@ -126,6 +139,17 @@ struct FigureDrawing: Sendable {
   }
 
   // MARK: Funnels and cohorts
+
+  private static let noEvents =
+    "<p class=\"hint\">No event of a client was counted in this period, so there is no funnel. Clients report "
+    + "<code>paywall_shown</code> and <code>purchase_initiated</code> as events.</p>"
+
+  /// Whether clients reported an event of the paywall.
+  private var hasEvents: Bool {
+    ["paywall_shown", "purchase_initiated"].contains { name in
+      table.values(of: name).contains { $0.flatMap(Double.init) ?? 0 != 0 }
+    }
+  }
 
   /// The funnel of the row without a month, which has the sums of all months.
   private func funnel(_ names: [String]) -> String {
@@ -144,6 +168,10 @@ struct FigureDrawing: Sendable {
       }
     ).svg()
   }
+
+  private static let partialNote =
+    "<p class=\"hint\">In italics: a part of the month's subscriptions has not reached this age yet. The percentage is of "
+    + "those that have, and will change: do not compare it with other months.</p>"
 
   private var heat: String {
     var rows: [HeatTable.Row] = []
@@ -164,10 +192,12 @@ struct FigureDrawing: Sendable {
       }
       rows[rows.count - 1].cells.append(cell)
     }
-    return HeatTable(
-      title: "Percent still active, by months since the first payment", heads: ("First paid", "Customers"),
+    let table = HeatTable(
+      title: "Percent still active, by months since the first payment",
+      heads: ("First paid", FigureText.title("customers", of: "kpi_cohorts").withCapital),
       ages: (1...12).map(String.init), rows: rows
     ).html
+    return rows.contains { $0.cells.contains { $0?.isPartial == true } } ? table + Self.partialNote : table
   }
 }
 
@@ -211,10 +241,22 @@ enum FigureText {
     case .paywall:
       "Sums of the months. Clients report the first two, and purchases come from the App Store; all products of the app."
     case .retention:
-      "Of those that reached the age, the part that is active. In italics: some of the month have not reached it."
+      "Of the subscriptions that reached the age, the part that was active then."
     case .cancellations, .ends, .refunds: "Sums of the days, by reason."
     case .lifetimeValue:
       "The sum of net divided by the sum of customers, up to today. The line is what a new customer cost, where costs are known."
+    }
+  }
+
+  /// The heading of a column of a view. Columns of one name mean different things in different views.
+  static func title(_ column: String, of view: String?) -> String {
+    switch (view, column) {
+    case ("kpi_cohorts", "customers"): "subscriptions"
+    case ("kpi_lifetime_value", "customers"): "customers of the month"
+    case ("kpi_lifetime_value", "revenue"): "revenue since"
+    case ("kpi_lifetime_value", "refunds"): "refunds since"
+    case ("kpi_lifetime_value", "net"): "net since"
+    default: title(column)
     }
   }
 

@@ -8,7 +8,7 @@ import Subscriptions
 extension Console {
   /// *Lists*: the customers and purchases of one kind, with filters in the address, as a page or as CSV.
   static func lists(_ parts: Parts) -> ConsoleScreen {
-    let page = ListPage(parts: parts)
+    let page = ListPage(parts: parts, kinds: ListKind.all(parts.catalog))
     return ConsoleScreen(
       entry: "Lists", path: "/console/lists", operation: .find,
       pages: [
@@ -27,6 +27,8 @@ private struct ListKind: Sendable {
   let explanation: String
   /// The heading of the instant.
   let heading: String
+  /// What one row is.
+  var row = "purchase"
   /// The rows of an app, or of all: at most `limit`, of the days that the filter allows. All read an index from one
   /// end.
   let rows: @Sendable (_ app: String?, _ now: Date, _ days: Int, _ limit: Int) -> Postgres.Query
@@ -37,11 +39,13 @@ private struct ListKind: Sendable {
 
   /// A list of purchases by the end of their paid time.
   /// - Parameters:
+  ///   - reach: how long before now the paid time may have ended.
   ///   - columns: what the table `subscriptions b` alone tells, so that the view is read for rows that are probably in the list.
   ///   - condition: what the view `support_subscriptions s` says of a row in the list.
   private static func purchases(
     _ name: String, _ title: String, _ explanation: String, _ heading: String, days: Int,
-    isPast: Bool = false, columns: StaticString = "true", where condition: StaticString,
+    isPast: Bool = false, reach: TimeInterval = 0, columns: StaticString = "true",
+    where condition: StaticString,
     what: StaticString = "concat_ws(', ', s.store_status, s.price || ' ' || s.currency)"
   ) -> ListKind {
     ListKind(
@@ -50,7 +54,7 @@ private struct ListKind: Sendable {
         let span = TimeInterval(days) * 86_400
         // A charge may fail before the paid time ends.
         let (from, until) =
-          isPast ? (now - span, now + SubscriptionFacts.chargedAhead) : (now, now + span)
+          isPast ? (now - span, now + SubscriptionFacts.chargedAhead) : (now - reach, now + span)
         let order: Postgres.Query = isPast ? "DESC" : "ASC"
         return """
           SELECT b.expiry_date AS at, coalesce(s.user_id::text, s.device_id) AS customer,
@@ -66,167 +70,194 @@ private struct ListKind: Sendable {
       }, days: days)
   }
 
-  static let all: [ListKind] = [
-    purchases(
-      "billing", "Billing trouble",
-      "Apple could not charge them: before the end of the paid time, in billing grace, or retried for up to 60 days.",
-      "Paid until", days: 60, isPast: true,
-      columns: "b.phase_store_statuses && '{billingGrace,billingRetry}'",
-      where: "s.store_status IN ('active', 'billingGrace', 'billingRetry')",
-      what: """
-        concat_ws(', ', CASE s.store_status WHEN 'active' THEN 'charge failed, paid time runs'
-          WHEN 'billingGrace' THEN 'billing grace' ELSE 'billing retry' END, s.price || ' ' || s.currency)
-        """),
-    purchases(
-      "renewing", "Renewing soon", "They renew within these days.", "Renews", days: 7,
-      columns: "b.auto_renew_enabled AND b.environment = 'Production'", where: "s.will_renew",
-      what:
-        "concat_ws(', ', coalesce(s.renewal_price, s.price) || ' ' || coalesce(s.renewal_currency, s.currency), s.renewal_offer)"
-    ),
-    purchases(
-      "cancelled", "Cancelled but running", "They will not renew, and still run.", "Ends", days: 31,
-      columns: "b.auto_renew_enabled IS NOT TRUE AND b.is_counted AND b.environment = 'Production'",
-      where: "NOT s.will_renew AND s.has_access",
-      what: "concat_ws(', ', s.end_reason, s.price || ' ' || s.currency)"),
-    purchases(
-      "price", "Price increase pending", "The customer has not agreed to a higher price yet.",
-      "Ends without consent",
-      days: 31,
-      columns: """
-        b.auto_renew_enabled AND (
-          SELECT r.other_claims ->> 'priceIncreaseStatus' FROM renewals r
-          WHERE r.original_transaction_id = b.original_transaction_id) = '0'
-        """, where: "s.price_increase = 'pending'",
-      what: "s.price || ' to ' || s.renewal_price || ' ' || s.renewal_currency"),
-    ListKind(
-      name: "refunded", title: "Refunded", explanation: "Apple refunded or revoked them within these days.",
-      heading: "Refunded",
-      rows: { app, now, days, limit in
-        """
-        SELECT t.revoked_at AS at, coalesce(s.user_id::text, s.device_id) AS customer,
-          t.original_transaction_id AS purchase, t.bundle_id, t.product_id, t.price || ' ' || t.currency AS what
-        FROM support_transactions t LEFT JOIN subscriptions s USING (original_transaction_id)
-        WHERE t.revoked_at >= \(now - TimeInterval(days) * 86_400) AND t.revoked_at <= \(now)
-          AND (\(app)::text IS NULL OR t.bundle_id = \(app))
-        ORDER BY t.revoked_at DESC LIMIT \(limit)
-        """
-      }, days: 31),
-    ListKind(
-      name: "refund-requests", title: "Refund requests to answer",
-      explanation: "Apple asked about a refund, and takes an answer until then.", heading: "Deadline",
-      rows: { app, now, _, limit in
-        """
-        SELECT c.deadline AS at, coalesce(s.user_id::text, s.device_id) AS customer,
-          c.original_transaction_id AS purchase, c.bundle_id, s.product_id,
-          concat_ws('; ', c.request_reason, c.last_error) AS what
-        FROM store_calls c LEFT JOIN subscriptions s USING (original_transaction_id)
-        WHERE c.settled_at IS NULL AND c.kind = 'consumption' AND (\(app)::text IS NULL OR c.bundle_id = \(app))
-        ORDER BY c.deadline LIMIT \(limit)
-        """
-      }),
-    ListKind(
-      name: "twice", title: "Bought twice",
-      explanation:
-        "Customers with two running purchases of one tier, of which at least one is paid. The customer's page tells which one to keep.",
-      heading: "First end",
-      rows: { app, _, _, limit in
-        """
-        WITH several AS MATERIALIZED (
-          (SELECT user_id, NULL::text AS device_id FROM subscriptions
-            WHERE user_id IS NOT NULL GROUP BY user_id HAVING count(*) > 1 LIMIT 10000)
-          UNION ALL
-          (SELECT NULL, device_id FROM subscriptions
-            WHERE device_id IS NOT NULL GROUP BY device_id HAVING count(*) > 1 LIMIT 10000)
-        ), held AS MATERIALIZED (
-          SELECT DISTINCT b.* FROM several CROSS JOIN LATERAL (
-            SELECT original_transaction_id, app_transaction_id FROM subscriptions
-            WHERE user_id = several.user_id AND environment = 'Production'
+  /// The longest time after the paid time for which an app's own grace is looked at.
+  private static let longestGrace: TimeInterval = 366 * 86_400
+
+  static func all(_ catalog: AppCatalog) -> [ListKind] {
+    let ownGrace = min(catalog.apps.compactMap { $0.grace?.duration }.max() ?? 0, longestGrace)
+    return [
+      purchases(
+        "billing", "Billing trouble",
+        "Apple could not charge them: before the end of the paid time, in billing grace, or retried for up to 60 days.",
+        "Paid until", days: 60, isPast: true,
+        columns: "b.phase_store_statuses && '{billingGrace,billingRetry}'",
+        where: "s.store_status IN ('active', 'billingGrace', 'billingRetry')",
+        what: """
+          concat_ws(', ', CASE s.store_status WHEN 'active' THEN 'charge failed, paid time runs'
+            WHEN 'billingGrace' THEN 'billing grace' ELSE 'billing retry' END, s.price || ' ' || s.currency)
+          """),
+      purchases(
+        "renewing", "Renewing soon", "They renew within these days, unless Apple cannot charge them.",
+        "Renews", days: 7,
+        columns: "b.auto_renew_enabled AND b.environment = 'Production'", where: "s.will_renew",
+        what: """
+          concat_ws(', ', CASE WHEN b.phase_store_statuses && '{billingGrace,billingRetry}' THEN 'a charge failed' END,
+            coalesce(s.renewal_price, s.price) || ' ' || coalesce(s.renewal_currency, s.currency), s.renewal_offer)
+          """),
+      purchases(
+        "cancelled", "Cancelled but running",
+        "They will not renew, and still run. After the paid time the app's own grace lets some in a little longer.",
+        "Paid until", days: 31, reach: ownGrace,
+        // The end of an app's own grace is the beginning of the last phase.
+        columns: """
+          b.auto_renew_enabled IS NOT TRUE AND b.is_counted AND b.environment = 'Production'
+            AND (b.expiry_date > now() OR b.phase_starts[cardinality(b.phase_starts)] > now())
+          """,
+        where: "NOT s.will_renew AND s.has_access",
+        what: """
+          concat_ws(', ', CASE WHEN s.expiry_date <= now() AND s.store_status <> 'billingGrace'
+            THEN 'paid time is over, the app''s own grace until '
+              || to_char(s.access_ends_at AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI') || ' UTC' END,
+            s.end_reason, s.price || ' ' || s.currency)
+          """),
+      purchases(
+        "price", "Price increase pending", "The customer has not agreed to a higher price yet.",
+        "Ends without consent",
+        days: 31,
+        columns: """
+          b.auto_renew_enabled AND (
+            SELECT r.other_claims ->> 'priceIncreaseStatus' FROM renewals r
+            WHERE r.original_transaction_id = b.original_transaction_id) = '0'
+          """, where: "s.price_increase = 'pending'",
+        what: "s.price || ' to ' || s.renewal_price || ' ' || s.renewal_currency"),
+      ListKind(
+        name: "refunded", title: "Refunded", explanation: "Apple refunded or revoked them within these days.",
+        heading: "Refunded",
+        rows: { app, now, days, limit in
+          """
+          SELECT t.revoked_at AS at, coalesce(s.user_id::text, s.device_id) AS customer,
+            t.original_transaction_id AS purchase, t.bundle_id, t.product_id, t.price || ' ' || t.currency AS what
+          FROM support_transactions t LEFT JOIN subscriptions s USING (original_transaction_id)
+          WHERE t.revoked_at >= \(now - TimeInterval(days) * 86_400) AND t.revoked_at <= \(now)
+            AND (\(app)::text IS NULL OR t.bundle_id = \(app))
+          ORDER BY t.revoked_at DESC LIMIT \(limit)
+          """
+        }, days: 31),
+      ListKind(
+        name: "refund-requests", title: "Refund requests to answer",
+        explanation: "Apple asked about a refund, and takes an answer until then.", heading: "Deadline",
+        row: "request",
+        rows: { app, now, _, limit in
+          """
+          SELECT c.deadline AS at, coalesce(s.user_id::text, s.device_id) AS customer,
+            c.original_transaction_id AS purchase, c.bundle_id, s.product_id,
+            concat_ws('; ', c.request_reason, c.last_error) AS what
+          FROM store_calls c LEFT JOIN subscriptions s USING (original_transaction_id)
+          WHERE c.settled_at IS NULL AND c.kind = 'consumption' AND (\(app)::text IS NULL OR c.bundle_id = \(app))
+          ORDER BY c.deadline LIMIT \(limit)
+          """
+        }),
+      ListKind(
+        name: "twice", title: "Bought twice",
+        explanation:
+          "Customers with two running purchases of one tier, of which at least one is paid. The customer's page tells which one to keep.",
+        heading: "First end", row: "customer",
+        rows: { app, _, _, limit in
+          """
+          WITH several AS MATERIALIZED (
+            (SELECT user_id, NULL::text AS device_id FROM subscriptions
+              WHERE user_id IS NOT NULL GROUP BY user_id HAVING count(*) > 1 LIMIT 10000)
             UNION ALL
-            SELECT original_transaction_id, app_transaction_id FROM subscriptions
-            WHERE device_id = several.device_id AND environment = 'Production'
-            OFFSET 0
-          ) AS b
-        )
-        SELECT min(s.expiry_date) AS at, coalesce(s.user_id::text, s.device_id) AS customer,
-          max(s.original_transaction_id) AS purchase, s.bundle_id, string_agg(DISTINCT s.product_id, ', ') AS product_id,
-          s.tier || ': ' || string_agg(s.original_transaction_id || CASE
-            WHEN s.ownership = 'FAMILY_SHARED' THEN ' (shared by the family)'
-            WHEN held.app_transaction_id IS NULL OR held.app_transaction_id LIKE 'erased:%' THEN ''
-            ELSE ' (Apple Account …' || right(held.app_transaction_id, 6) || ')' END, ' and '
-            ORDER BY s.purchase_date, s.original_transaction_id) AS what
-        FROM held CROSS JOIN LATERAL (
-          SELECT * FROM support_subscriptions v WHERE v.original_transaction_id = held.original_transaction_id OFFSET 0
-        ) AS s
-        WHERE s.has_access AND s.store_status IN ('active', 'billingGrace')
-          AND (\(app)::text IS NULL OR s.bundle_id = \(app))
-        GROUP BY s.bundle_id, s.user_id, s.device_id, s.tier
-        HAVING count(*) > 1 AND bool_or(s.ownership IS DISTINCT FROM 'FAMILY_SHARED')
-        ORDER BY at NULLS LAST, customer LIMIT \(limit)
-        """
-      }),
-    purchases(
-      "without-owner", "Without owner", "They run, and no customer has proved them yet.", "Paid until",
-      days: 31,
-      columns: "b.user_id IS NULL AND b.device_id IS NULL", where: "true"),
-    ListKind(
-      name: "sandbox", title: "Sandbox", explanation: "Purchases of testers and of TestFlight.",
-      heading: "Until",
-      rows: { app, _, _, limit in
-        """
-        SELECT s.expiry_date AS at, coalesce(s.user_id::text, s.device_id) AS customer,
-          s.original_transaction_id AS purchase, s.bundle_id, s.product_id, s.environment AS what
-        FROM subscriptions s
-        WHERE s.environment <> 'Production' AND (\(app)::text IS NULL OR s.bundle_id = \(app))
-        ORDER BY s.bundle_id, s.original_transaction_id LIMIT \(limit)
-        """
-      }),
-    ListKind(
-      name: "trials", title: "Trials that end",
-      explanation: "Trials of the apps' own that end within these days.",
-      heading: "Ends",
-      rows: { app, now, days, limit in
-        """
-        SELECT r.ends_at AS at, r.device_id AS customer, NULL::text AS purchase, r.bundle_id, NULL::text AS product_id,
-          'began ' || to_char(r.started_at AT TIME ZONE 'UTC', 'YYYY-MM-DD') AS what
-        FROM trials r
-        WHERE r.continues IS NULL AND r.ends_at >= \(now) AND r.ends_at < \(now + TimeInterval(days) * 86_400)
-          AND (\(app)::text IS NULL OR r.bundle_id = \(app))
-        ORDER BY r.ends_at LIMIT \(limit)
-        """
-      }),
-    ListKind(
-      name: "grants", title: "Grants that end", explanation: "Grants that end within these days.",
-      heading: "Ends",
-      rows: { app, now, days, limit in
-        """
-        SELECT g.next_change_at AS at, coalesce(g.user_id::text, g.device_id) AS customer, NULL::text AS purchase,
-          g.bundle_id, NULL::text AS product_id, concat(g.tier, ', by ', g.granted_by, ': ', g.reason) AS what
-        FROM grants g
-        WHERE (g.followed_until IS NULL OR g.followed_until < g.next_change_at)
-          AND g.next_change_at >= \(now) AND g.next_change_at < \(now + TimeInterval(days) * 86_400)
-          AND (\(app)::text IS NULL OR g.bundle_id = \(app))
-        ORDER BY g.next_change_at LIMIT \(limit)
-        """
-      }, days: 31),
-    ListKind(
-      name: "refused", title: "Refused requests",
-      explanation: "Requests of clients that were answered with 4xx. What they name is unproven.",
-      heading: "Refused",
-      rows: { app, now, days, limit in
-        """
-        SELECT a.at, coalesce(a.user_id::text, a.device_id) AS customer, a.transaction_id AS purchase, a.bundle_id,
-          NULL::text AS product_id, concat(a.code, ': ', a.route, ', request ', a.request_id) AS what
-        FROM refused_attempts a
-        WHERE a.at >= \(now - TimeInterval(days) * 86_400) AND a.at <= \(now)
-          AND (\(app)::text IS NULL OR a.bundle_id = \(app))
-        ORDER BY a.at DESC LIMIT \(limit)
-        """
-      }, isUnproven: true),
-  ]
+            (SELECT NULL, device_id FROM subscriptions
+              WHERE device_id IS NOT NULL GROUP BY device_id HAVING count(*) > 1 LIMIT 10000)
+          ), held AS MATERIALIZED (
+            SELECT DISTINCT b.* FROM several CROSS JOIN LATERAL (
+              SELECT original_transaction_id, app_transaction_id FROM subscriptions
+              WHERE user_id = several.user_id AND environment = 'Production'
+              UNION ALL
+              SELECT original_transaction_id, app_transaction_id FROM subscriptions
+              WHERE device_id = several.device_id AND environment = 'Production'
+              OFFSET 0
+            ) AS b
+          )
+          SELECT min(s.expiry_date) AS at, coalesce(s.user_id::text, s.device_id) AS customer,
+            max(s.original_transaction_id) AS purchase, s.bundle_id, string_agg(DISTINCT s.product_id, ', ') AS product_id,
+            s.tier || ': ' || string_agg(s.original_transaction_id || CASE
+              WHEN s.ownership = 'FAMILY_SHARED' THEN ' (shared by the family)'
+              WHEN held.app_transaction_id IS NULL OR held.app_transaction_id LIKE 'erased:%' THEN ''
+              ELSE ' (Apple Account …' || right(held.app_transaction_id, 6) || ')' END, ' and '
+              ORDER BY s.purchase_date, s.original_transaction_id) AS what
+          FROM held CROSS JOIN LATERAL (
+            SELECT * FROM support_subscriptions v WHERE v.original_transaction_id = held.original_transaction_id OFFSET 0
+          ) AS s
+          WHERE s.has_access AND s.store_status IN ('active', 'billingGrace')
+            AND (\(app)::text IS NULL OR s.bundle_id = \(app))
+          GROUP BY s.bundle_id, s.user_id, s.device_id, s.tier
+          HAVING count(*) > 1 AND bool_or(s.ownership IS DISTINCT FROM 'FAMILY_SHARED')
+          ORDER BY at NULLS LAST, customer LIMIT \(limit)
+          """
+        }),
+      purchases(
+        "without-owner", "Without owner", "They run, and no customer has proved them yet.", "Paid until",
+        days: 31,
+        columns: "b.user_id IS NULL AND b.device_id IS NULL", where: "true"),
+      ListKind(
+        name: "sandbox", title: "Sandbox", explanation: "Purchases of testers and of TestFlight.",
+        heading: "Until",
+        rows: { app, _, _, limit in
+          """
+          SELECT s.expiry_date AS at, coalesce(s.user_id::text, s.device_id) AS customer,
+            s.original_transaction_id AS purchase, s.bundle_id, s.product_id, s.environment AS what
+          FROM subscriptions s
+          WHERE s.environment <> 'Production' AND (\(app)::text IS NULL OR s.bundle_id = \(app))
+          ORDER BY s.bundle_id, s.original_transaction_id LIMIT \(limit)
+          """
+        }),
+      ListKind(
+        name: "trials", title: "Trials that end",
+        explanation: "Trials of the apps' own that end within these days.",
+        heading: "Ends", row: "trial",
+        rows: { app, now, days, limit in
+          """
+          SELECT r.ends_at AS at, r.device_id AS customer, NULL::text AS purchase, r.bundle_id, NULL::text AS product_id,
+            'began ' || to_char(r.started_at AT TIME ZONE 'UTC', 'YYYY-MM-DD') AS what
+          FROM trials r
+          WHERE r.continues IS NULL AND r.ends_at >= \(now) AND r.ends_at < \(now + TimeInterval(days) * 86_400)
+            AND (\(app)::text IS NULL OR r.bundle_id = \(app))
+          ORDER BY r.ends_at LIMIT \(limit)
+          """
+        }),
+      ListKind(
+        name: "grants", title: "Grants that end", explanation: "Grants that end within these days.",
+        heading: "Ends", row: "grant",
+        rows: { app, now, days, limit in
+          """
+          SELECT g.next_change_at AS at, coalesce(g.user_id::text, g.device_id) AS customer, NULL::text AS purchase,
+            g.bundle_id, NULL::text AS product_id, concat(g.tier, ', by ', g.granted_by, ': ', g.reason) AS what
+          FROM grants g
+          WHERE (g.followed_until IS NULL OR g.followed_until < g.next_change_at)
+            AND g.next_change_at >= \(now) AND g.next_change_at < \(now + TimeInterval(days) * 86_400)
+            AND (\(app)::text IS NULL OR g.bundle_id = \(app))
+          ORDER BY g.next_change_at LIMIT \(limit)
+          """
+        }, days: 31),
+      ListKind(
+        name: "refused", title: "Refused requests",
+        explanation: "Requests of clients that were answered with 4xx. What they name is unproven.",
+        heading: "Refused", row: "request",
+        rows: { app, now, days, limit in
+          """
+          SELECT a.at, coalesce(a.user_id::text, a.device_id) AS customer, a.transaction_id AS purchase, a.bundle_id,
+            NULL::text AS product_id, concat(a.code, ': ', a.route, ', request ', a.request_id) AS what
+          FROM refused_attempts a
+          WHERE a.at >= \(now - TimeInterval(days) * 86_400) AND a.at <= \(now)
+            AND (\(app)::text IS NULL OR a.bundle_id = \(app))
+          ORDER BY a.at DESC LIMIT \(limit)
+          """
+        }, isUnproven: true),
+    ]
+  }
+
+  /// How many rows there are, such as `42 purchases` or `the first 200 purchases of more`.
+  func count(_ rows: Int, limit: Int) -> String? {
+    if rows > limit { return "The first \(limit) \(row)s of more. Narrow the filter, or take the CSV." }
+    return rows == 0 ? nil : "\(rows) \(row)\(rows == 1 ? "" : "s")"
+  }
 }
 
 private struct ListPage: Sendable {
   let parts: Console.Parts
+  let kinds: [ListKind]
 
   private static let limit = 200
   private static let csvLimit = 10_000
@@ -234,9 +265,9 @@ private struct ListPage: Sendable {
 
   func answer(_ request: ConsoleRequest) async throws -> ConsoleAnswer {
     let name = request.value("list")
-    guard let kind = name == nil ? ListKind.all.first : ListKind.all.first(where: { $0.name == name }) else {
+    guard let kind = name == nil ? kinds.first : kinds.first(where: { $0.name == name }) else {
       throw Problem.invalidRequest(
-        "'list' must be one of \(ListKind.all.map(\.name).joined(separator: ", ")).")
+        "'list' must be one of \(kinds.map(\.name).joined(separator: ", ")).")
     }
     let app = request.value("app")
     if let app { _ = try parts.catalog.app(named: app) }
@@ -260,15 +291,17 @@ private struct ListPage: Sendable {
         title: kind.title, template: "lists",
         content: ListContent(
           title: kind.title, explanation: kind.explanation, heading: kind.heading, list: kind.name,
-          kinds: ListKind.all.map {
+          kinds: kinds.map {
             ListContent.Kind(title: $0.title, address: addressed($0.name), isShown: $0.name == kind.name)
           },
           apps: parts.catalog.apps.map {
             ListContent.AppChoice(id: $0.bundleID, words: $0.name, isChosen: $0.bundleID == app)
           },
           days: days, note: note,
-          rows: rows.prefix(limit).map { ListContent.Line($0, of: kind, from: request.instant) },
-          limit: rows.count > limit ? limit : nil,
+          rows: rows.prefix(limit).map {
+            ListContent.Line($0, of: kind, parts.catalog, from: request.instant)
+          },
+          count: kind.count(rows.count, limit: limit),
           csv: link(
             "/console/lists",
             ["list": kind.name, "app": app, "days": "\(days)", "format": "csv"]))))
@@ -327,8 +360,8 @@ private struct ListContent: Sendable {
   /// What differs from what was asked for.
   let note: String?
   let rows: [Line]
-  /// The number of rows that are shown, where there are more.
-  let limit: Int?
+  /// The number of rows in words; `nil` without rows.
+  let count: String?
   let csv: String
 
   struct Kind: Sendable {
@@ -350,17 +383,19 @@ private struct ListContent: Sendable {
     let purchase: String?
     let purchasePath: String?
     let app: String?
+    let appID: String?
     let product: String?
     let what: String?
 
-    init(_ row: ListRow, of kind: ListKind, from now: Date) {
+    init(_ row: ListRow, of kind: ListKind, _ catalog: AppCatalog, from now: Date) {
       let path = kind.isUnproven ? Console.searchPath : Console.customerPath
       at = row.at.map { Moment($0, from: now) }
       customer = row.customer
       customerPath = row.customer.map(path)
       purchase = row.purchase
       purchasePath = row.purchase.map(path)
-      app = row.app
+      app = row.app.map { catalog[$0]?.name ?? $0 }
+      appID = row.app
       product = row.product
       what = row.what
     }

@@ -1,5 +1,6 @@
 import Actions
 import Charts
+import Configuration
 import Foundation
 import HTTP
 import Numbers
@@ -8,7 +9,7 @@ import Text
 extension Console {
   /// *Numbers*: the business in cards and charts.
   static func numbers(_ parts: Parts) -> ConsoleScreen {
-    let page = NumbersPage(figures: parts.figures)
+    let page = NumbersPage(figures: parts.figures, catalog: parts.catalog)
     return ConsoleScreen(
       entry: "Numbers", path: "/console/numbers", operation: .numbers,
       pages: [
@@ -29,25 +30,28 @@ struct FigureChoice: Sendable {
   var scope: FigureScope
   var calendar: FigureCalendar
   var choices: BusinessFigures.Choices
+  var names: FigureNames
 
   /// The choice of a request; `nil` if no day was counted yet.
   /// - Throws: 400 `invalid_request` for a name that is none of a breakdown or a period.
-  static func read(_ request: ConsoleRequest, _ figures: BusinessFigures) async throws -> FigureChoice? {
+  static func read(
+    _ request: ConsoleRequest, _ figures: BusinessFigures, _ catalog: AppCatalog
+  ) async throws -> FigureChoice? {
     let period = try named("period", FigurePeriod.self, in: request) ?? .year
     let breakdown = try named("by", FigureBreakdown.self, in: request) ?? .product
     guard let calendar = try await figures.calendar(period) else { return nil }
-    return try await make(request, figures, calendar, breakdown, period)
+    return try await make(request, figures, catalog, calendar, breakdown, period)
   }
 
   /// The choice of a request for the report of a month.
   static func read(
-    _ request: ConsoleRequest, _ figures: BusinessFigures, month: FigureCalendar
+    _ request: ConsoleRequest, _ figures: BusinessFigures, _ catalog: AppCatalog, month: FigureCalendar
   ) async throws -> FigureChoice {
-    try await make(request, figures, month, .product, .year)
+    try await make(request, figures, catalog, month, .product, .year)
   }
 
   private static func make(
-    _ request: ConsoleRequest, _ figures: BusinessFigures, _ calendar: FigureCalendar,
+    _ request: ConsoleRequest, _ figures: BusinessFigures, _ catalog: AppCatalog, _ calendar: FigureCalendar,
     _ breakdown: FigureBreakdown, _ period: FigurePeriod
   ) async throws -> FigureChoice {
     let choices = try await figures.choices(calendar)
@@ -58,7 +62,9 @@ struct FigureChoice: Sendable {
     let scope = FigureScope(
       bundleID: try name("app", in: request), tier: try name("tier", in: request),
       productID: try name("product", in: request), currency: currency, breakdown: breakdown, period: period)
-    return FigureChoice(scope: scope, calendar: calendar, choices: choices)
+    return FigureChoice(
+      scope: scope, calendar: calendar, choices: choices,
+      names: FigureNames(catalog, choices, bundleID: scope.bundleID))
   }
 
   private static func named<Value: RawRepresentable & CaseIterable>(
@@ -90,20 +96,31 @@ struct FigureChoice: Sendable {
       ])
   }
 
+  /// The table of a chart, with its series in the order of their places.
+  func table(_ chart: FigureChart, in page: BusinessFigures.Page) -> FigureTable? {
+    page.tables[chart].map { names.ordered($0, of: chart, scope) }
+  }
+
   /// The lists of the form.
-  func lists(_ names: Set<String>) -> [List] {
+  func lists(_ shown: Set<String>) -> [List] {
     let periods = ["1m": "31 days", "3m": "3 months", "12m": "12 months", "24m": "24 months"]
+    func list(
+      _ name: String, _ label: String, all: String, _ ids: [String], _ chosen: String?,
+      _ kind: FigureNames.Kind
+    ) -> List {
+      List(name, label, all: all, names.ordered(ids, kind), chosen) { names.name($0, kind) }
+    }
     let lists = [
-      List("app", "App", all: "All apps", choices.apps, scope.bundleID),
-      List("tier", "Tier", all: "All tiers", choices.tiers, scope.tier),
-      List("product", "Product", all: "All products", choices.products, scope.productID),
+      list("app", "App", all: "All apps", choices.apps, scope.bundleID, .app),
+      list("tier", "Tier", all: "All tiers", choices.tiers, scope.tier, .tier),
+      list("product", "Product", all: "All products", choices.products, scope.productID, .product),
       List("currency", "Currency", all: nil, choices.currencies, scope.currency),
       List("by", "Divided by", all: nil, FigureBreakdown.allCases.map(\.rawValue), scope.breakdown.rawValue),
       List(
-        "period", "Period", all: nil, FigurePeriod.allCases.map(\.rawValue), scope.period.rawValue,
-        labels: periods),
+        "period", "Period", all: nil, FigurePeriod.allCases.map(\.rawValue), scope.period.rawValue
+      ) { .init(text: periods[$0] ?? $0) },
     ]
-    return lists.filter { names.contains($0.name) }
+    return lists.filter { shown.contains($0.name) }
   }
 
   /// A list of the form.
@@ -116,11 +133,13 @@ struct FigureChoice: Sendable {
       let value: String
       let label: String
       let isChosen: Bool
+      /// The whole id, where the label is another text.
+      var full: String?
     }
 
     init(
       _ name: String, _ label: String, all: String?, _ values: [String], _ chosen: String?,
-      labels: [String: String] = [:]
+      labels: (String) -> FigureNames.Name = { .init(text: $0) }
     ) {
       self.name = name
       self.label = label
@@ -129,7 +148,8 @@ struct FigureChoice: Sendable {
       options =
         (all.map { [Option(value: "", label: $0, isChosen: chosen == nil)] } ?? [])
         + (values + missing).map {
-          Option(value: $0, label: labels[$0] ?? $0, isChosen: $0 == chosen)
+          let name = labels($0)
+          return Option(value: $0, label: name.text, isChosen: $0 == chosen, full: name.id)
         }
     }
   }
@@ -147,7 +167,8 @@ struct FigureDefinition: Sendable {
   ) -> [FigureDefinition] {
     columns.map {
       FigureDefinition(
-        title: FigureText.title($0.name).withCapital, name: hasNames ? $0.qualifiedName : nil,
+        title: FigureText.title($0.name, of: $0.relation).withCapital,
+        name: hasNames ? $0.qualifiedName : nil,
         meaning: meanings[$0.qualifiedName].map(FigureText.meaning) ?? "not documented")
     }
   }
@@ -160,34 +181,54 @@ struct FigureRows: Sendable {
 
   struct Head: Sendable {
     let title: String
+    /// The whole id, where the title is short for one.
+    let fullTitle: String?
     let isNumber: Bool
   }
 
   struct Line: Sendable {
     let head: String
+    let fullHead: String?
     let cells: [Cell]
     let isPartial: Bool
   }
 
   struct Cell: Sendable {
     let text: String
+    let fullText: String?
     let isNumber: Bool
   }
 
-  /// - Parameter isReversed: whether the last row comes first.
-  init(_ table: FigureTable, isReversed: Bool = false) {
+  /// - Parameters:
+  ///   - series: what the names of the columns after the first one are; `nil` if they are names of a view's columns.
+  ///   - view: the view of those.
+  ///   - isReversed: whether the last row comes first.
+  init(
+    _ table: FigureTable, _ names: FigureNames, series: FigureNames.Kind? = nil, of view: String? = nil,
+    isReversed: Bool = false
+  ) {
     let digits = FigureText.digits(in: table)
     func isNumber(_ kind: FigureTable.Kind) -> Bool { kind != .text && kind != .date }
-    heads = table.columns.map { Head(title: FigureText.title($0.name), isNumber: isNumber($0.kind)) }
+    heads = table.columns.enumerated().map { place, column in
+      let name =
+        if place > 0, let series { names.name(column.name, series) } else {
+          FigureNames.Name(text: FigureText.title(column.name, of: view))
+        }
+      return Head(title: name.text, fullTitle: name.id, isNumber: isNumber(column.kind))
+    }
     let lines = table.rows.enumerated().map { place, row in
-      let cells = zip(row, table.columns).map {
-        Cell(
-          text: ["loss", "reason"].contains($1.name)
-            ? FigureText.title($0 ?? "") : FigureText.cell($0, $1.kind, digits: digits),
-          isNumber: isNumber($1.kind))
+      let cells = zip(row, table.columns).map { value, column in
+        let name: FigureNames.Name =
+          switch (column.name, column.kind, value) {
+          case ("product", .text, let id?): names.name(id, .product)
+          case ("app", .text, let id?): names.name(id, .app)
+          case ("loss", .text, let id?), ("reason", .text, let id?): .init(text: FigureText.title(id))
+          default: .init(text: FigureText.cell(value, column.kind, digits: digits))
+          }
+        return Cell(text: name.text, fullText: name.id, isNumber: isNumber(column.kind))
       }
       return Line(
-        head: cells.first?.text ?? "", cells: Array(cells.dropFirst()),
+        head: cells.first?.text ?? "", fullHead: cells.first?.fullText, cells: Array(cells.dropFirst()),
         isPartial: table.isLastPartial && place == table.rows.count - 1)
     }
     rows = isReversed ? lines.reversed() : lines
@@ -196,6 +237,7 @@ struct FigureRows: Sendable {
 
 private struct NumbersPage: Sendable {
   let figures: BusinessFigures
+  let catalog: AppCatalog
 
   private struct Content: Sendable {
     var asOf: Moment?
@@ -233,7 +275,7 @@ private struct NumbersPage: Sendable {
 
   func overview(_ request: ConsoleRequest) async throws -> ConsoleAnswer {
     var content = Content()
-    if let choice = try await FigureChoice.read(request, figures) {
+    if let choice = try await FigureChoice.read(request, figures, catalog) {
       let charts = FigureChart.allCases
       let page = try await figures.page(charts, choice.scope, choice.calendar)
       content.asOf = moment(choice.calendar.asOf, request)
@@ -241,8 +283,8 @@ private struct NumbersPage: Sendable {
       content.lists = choice.lists(["app", "tier", "product", "currency", "by", "period"])
       content.cards = MonthFigure.cards.map { card($0, page, choice.scope) }
       content.charts = charts.compactMap { chart in
-        guard let table = page.tables[chart] else { return nil }
-        let drawing = FigureDrawing(chart, table, choice.scope, changes: page.priceChanges)
+        guard let table = choice.table(chart, in: page) else { return nil }
+        let drawing = FigureDrawing(chart, table, choice, changes: page.priceChanges)
         return ChartPanel(
           id: chart.rawValue, title: FigureText.title(chart, choice.scope),
           path: choice.address("/console/numbers/\(chart.rawValue)"), drawing: drawing.small,
@@ -275,11 +317,20 @@ private struct NumbersPage: Sendable {
     let now = last.flatMap { months.value(figure, of: $0) }
     let before = last.flatMap { months.sameDays(figure, of: $0.advanced(by: -1)) }
     let (change, tone) = FigureChange.text(now, before, figure)
-    let month = last.map { ChartDay($0.advanced(by: -1).firstDay.description)?.monthAndYear ?? "" } ?? ""
+    func former() -> String {
+      guard let month = last?.advanced(by: -1) else { return "" }
+      let same = months.sameDay(of: month)
+      guard let day = ChartDay(same.description) else { return "" }
+      let name = day.monthAndYear
+      guard let before else { return "no figure for the same days of \(name)" }
+      guard figure.isState else { return "\(text(before)) on the same days of \(name)" }
+      let end = months.value(figure, of: month)
+      return same == month.lastDay
+        ? "\(text(before)) at the end of \(name)"
+        : "\(text(before)) on \(day.short), \(text(end)) at the end of \(name)"
+    }
     return Card(
-      title: FigureText.title(figure), value: text(now), change: change, tone: tone,
-      before: before == nil
-        ? "no figure for the same days of \(month)" : "\(text(before)) on the same days of \(month)",
+      title: FigureText.title(figure), value: text(now), change: change, tone: tone, before: former(),
       spark: Sparkline(
         title: "\(FigureText.title(figure)) of the last \(values.count) months", unit: unit,
         values: values.map { $0.flatMap(Double.init) }, isLastPartial: months.isLastPartial
@@ -316,17 +367,17 @@ private struct NumbersPage: Sendable {
       let known = FigureChart.allCases.map(\.rawValue).joined(separator: ", ")
       throw Problem.notFound("There is no chart '\(name)'; there are \(known).")
     }
-    guard let choice = try await FigureChoice.read(request, figures) else {
+    guard let choice = try await FigureChoice.read(request, figures, catalog) else {
       throw Problem.notFound("No day has been counted yet. `receiptd serve` counts days every five minutes.")
     }
     let page = try await figures.page([chart], choice.scope, choice.calendar)
-    guard let table = page.tables[chart] else { throw Problem.internalError }
+    guard let table = choice.table(chart, in: page) else { throw Problem.internalError }
     return (chart, choice, page, table)
   }
 
   func chart(_ request: ConsoleRequest) async throws -> ConsoleAnswer {
     let (chart, choice, page, table) = try await asked(request)
-    let drawing = FigureDrawing(chart, table, choice.scope, changes: page.priceChanges)
+    let drawing = FigureDrawing(chart, table, choice, changes: page.priceChanges)
     let title = FigureText.title(chart, choice.scope)
     var lists: Set = ["app", "period"]
     if chart != .paywall { lists.formUnion(["tier", "product"]) }
@@ -339,15 +390,19 @@ private struct NumbersPage: Sendable {
       back: choice.address("/console/numbers"), small: drawing.small, large: drawing.large,
       legend: drawing.legend, csv: choice.address("/console/numbers/\(chart.rawValue)/csv"),
       formula: FigureText.formula(chart), definitions: FigureDefinition.all(chart.definitions, page.meanings),
-      table: FigureRows(table, isReversed: drawing.large != nil),
-      changes: hasMarks && !page.priceChanges.rows.isEmpty ? FigureRows(page.priceChanges) : nil,
+      table: FigureRows(
+        chart == .mrr ? table.withTotal : table, choice.names, series: .init(of: chart, choice.scope),
+        of: chart.definitions.first?.relation, isReversed: drawing.large != nil),
+      changes: hasMarks && !page.priceChanges.rows.isEmpty
+        ? FigureRows(page.priceChanges, choice.names) : nil,
       changesDefinition: FigureDefinition.all([BusinessFigures.priceColumn], page.meanings))
     return .page(ConsoleContent(title: title, template: "chart", content: content))
   }
 
   func csv(_ request: ConsoleRequest) async throws -> ConsoleAnswer {
     let (chart, choice, _, table) = try await asked(request)
-    return .csv(table.csv, named: "\(chart.rawValue)-\(choice.calendar.lastDay)")
+    return .csv(
+      (chart == .mrr ? table.withTotal : table).csv, named: "\(chart.rawValue)-\(choice.calendar.lastDay)")
   }
 }
 

@@ -1,5 +1,6 @@
 import Actions
 import Charts
+import Configuration
 import Foundation
 import HTTP
 import Numbers
@@ -8,7 +9,7 @@ import Text
 extension Console {
   /// *Report*: one page of a month to print, without any customer.
   static func report(_ parts: Parts) -> ConsoleScreen {
-    let page = ReportPage(figures: parts.figures)
+    let page = ReportPage(figures: parts.figures, catalog: parts.catalog)
     return ConsoleScreen(
       entry: "Report", path: "/console/report", operation: .numbers,
       pages: [ConsolePage(path: "/console/report", operation: .numbers) { try await page.answer($0) }],
@@ -18,6 +19,7 @@ extension Console {
 
 private struct ReportPage: Sendable {
   let figures: BusinessFigures
+  let catalog: AppCatalog
 
   private struct Content: Sendable {
     var month: String?
@@ -27,6 +29,10 @@ private struct ReportPage: Sendable {
     var lists: [FigureChoice.List]
     var former = ""
     var yearBefore = ""
+    /// The last day of the figures.
+    var lastDay = ""
+    /// The last day of lifetime values, which views have for today alone.
+    var counted = ""
     var figures: [Line] = []
     var movement: [Step] = []
     var charts: [Drawing] = []
@@ -78,27 +84,33 @@ private struct ReportPage: Sendable {
     guard let calendar = try await figures.calendar(of: month) else {
       throw Problem.notFound("No day of \(month) was counted.")
     }
-    let choice = try await FigureChoice.read(request, figures, month: calendar)
+    let choice = try await FigureChoice.read(request, figures, catalog, month: calendar)
     let page = try await figures.page(Self.charts, choice.scope, calendar, month: month)
     let isPartial = calendar.isLastMonthPartial
     let name = Self.name(month)
+    let asOf =
+      RFC3339.date(from: calendar.asOf).map { Moment($0, from: request.instant).text } ?? calendar.asOf
     var content = Content(
-      month: name, app: choice.scope.bundleID ?? "All apps",
+      month: name, app: choice.scope.bundleID.map { choice.names.name($0, .app).text } ?? "All apps",
       state: isPartial
-        ? "Up to \(ChartDay(calendar.lastDay.description)?.long ?? ""), beside the same days of other months. Counted up to \(calendar.asOf)."
+        ? "Up to \(Self.text(calendar.lastDay)), beside the same days of other months. Counted up to \(asOf)."
         : "The whole month.",
       currency: choice.scope.currency, lists: lists(choice, month, today))
     content.former = Self.name(month.advanced(by: -1))
     content.yearBefore = Self.name(month.advanced(by: -12))
+    content.lastDay = Self.text(calendar.lastDay)
+    content.counted = Self.text(today.lastDay)
     content.figures = Self.lines.map { line($0, month, page.months, isPartial, choice.scope) }
     content.movement = movement(month, page.months, choice.scope)
     for chart in Self.charts {
-      guard let table = page.tables[chart] else { continue }
+      guard let table = choice.table(chart, in: page) else { continue }
       if chart == .lifetimeValue {
-        if !table.rows.isEmpty { content.values = FigureRows(table) }
+        if !table.rows.isEmpty {
+          content.values = FigureRows(table, choice.names, of: chart.definitions.first?.relation)
+        }
         continue
       }
-      let drawing = FigureDrawing(chart, table, choice.scope, changes: page.priceChanges)
+      let drawing = FigureDrawing(chart, table, choice, changes: page.priceChanges)
       if chart == .retention {
         content.retention = drawing.small
       } else {
@@ -108,12 +120,12 @@ private struct ReportPage: Sendable {
       }
     }
     if let parts = page.parts {
-      content.products = parts.products.rows.isEmpty ? nil : FigureRows(parts.products)
-      content.losses = parts.losses.rows.isEmpty ? nil : FigureRows(parts.losses)
+      content.products = parts.products.rows.isEmpty ? nil : FigureRows(parts.products, choice.names)
+      content.losses = parts.losses.rows.isEmpty ? nil : FigureRows(parts.losses, choice.names)
     }
     var changes = page.priceChanges
     changes.rows = changes.rows.filter { $0[0]?.hasPrefix(month.description) == true }
-    content.changes = changes.rows.isEmpty ? nil : FigureRows(changes)
+    content.changes = changes.rows.isEmpty ? nil : FigureRows(changes, choice.names)
     let columns = Self.lines.flatMap(\.definitions) + Self.charts.flatMap(\.definitions)
     var known: Set<FigureColumn> = []
     content.definitions = FigureDefinition.all(
@@ -140,11 +152,13 @@ private struct ReportPage: Sendable {
     let months = (0..<25).map { running.advanced(by: -$0) }
     return [
       FigureChoice.List(
-        "month", "Month", all: nil, months.map(\.description), month.description,
-        labels: Dictionary(
-          (months + [month]).map { ($0.description, Self.name($0)) }, uniquingKeysWith: { first, _ in first })
-      )
+        "month", "Month", all: nil, months.map(\.description), month.description
+      ) { text in .init(text: FigureMonth(text).map(Self.name) ?? text) }
     ] + choice.lists(["app", "currency"])
+  }
+
+  private static func text(_ day: Day) -> String {
+    ChartDay(day.description)?.long ?? day.description
   }
 
   private static func name(_ month: FigureMonth) -> String {

@@ -35,6 +35,62 @@ import Testing
     }
   }
 
+  @Test func `a point stands at its day, halfway between the areas of the points beside it`() throws {
+    let days = ["2026-10-18", "2026-10-25", "2026-10-31", "2026-11-01"].compactMap(ChartDay.init)
+    let chart = Chart(
+      title: "MRR", unit: .count, grain: .day, days: days, series: [.init(name: "pro", values: [1, 2, 3, 4])])
+    let drawing = Drawing(LineChart(chart, isStacked: false).svg(.large))
+    let points = try #require(drawing.all("path", class: "line").first).points
+    let day = (points[3].x - points[0].x) / 14
+    for (point, place) in zip(points, [0.0, 7, 13, 14]) {
+      #expect(abs(point.x - points[0].x - place * day) < 0.2)
+    }
+    let areas = drawing.all("rect").filter { $0["class"] == nil }
+    #expect(areas.count == 4)
+    for (area, (left, right)) in zip(areas.dropFirst(), zip(points, points.dropFirst())) {
+      #expect(abs((area.number("x") ?? .nan) - (left.x + right.x) / 2) < 0.2)
+    }
+  }
+
+  @Test func `a long axis names each month once, every second one where more do not fit`() throws {
+    // The ends of weeks and months of a year.
+    let texts = (1...12).flatMap { month in
+      ["07", "14", "21", "28"].map { "2026-\(month < 10 ? "0" : "")\(month)-\($0)" }
+    }
+    let days = (texts + ["2026-01-31", "2026-03-31"]).sorted().compactMap(ChartDay.init)
+    let chart = Chart(
+      title: "MRR", unit: .count, grain: .day, days: days,
+      series: [.init(name: "pro", values: days.map { _ in 1 })])
+    func labels(_ chart: Chart, _ size: Chart.Size) -> [String] {
+      Drawing(LineChart(chart, isStacked: false).svg(size)).all("text", class: "tick")
+        .filter { $0["text-anchor"] == "middle" }.map(\.text)
+    }
+    let months = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
+    #expect(labels(chart, .large) == months.map { $0 + " 2026" })
+    #expect(labels(chart, .small) == stride(from: 0, to: 12, by: 2).map { months[$0] + " 2026" })
+    // The label of a month of which the axis has a few days leaves no room for the next one.
+    let late = Chart(
+      title: "MRR", unit: .count, grain: .day, days: Array(days.dropFirst(3)),
+      series: [.init(name: "pro", values: days.dropFirst(3).map { _ in 1 })])
+    #expect(labels(late, .large).prefix(3) == ["Jan 2026", "Mar 2026", "Apr 2026"])
+  }
+
+  @Test func `a series keeps its colour wherever it stands, and its legend has it too`() {
+    let series = [
+      Chart.Series(name: "annual", values: [1, 2, 3], colour: 4, detail: "com.example.annual"),
+      Chart.Series(name: "(other)", values: [1, 1, 1], colour: 6),
+      Chart.Series(name: "pro", values: [2, 2, 2]),
+    ]
+    for text in [
+      LineChart(Self.chart(series), isStacked: true).svg(.small), BarChart(Self.chart(series)).svg(.small),
+      ChartLegend(series).html,
+    ] {
+      for colour in ["c4", "c6", "c2"] { #expect(text.contains(" \(colour)\""), "\(colour)") }
+      for colour in ["c0", "c1"] { #expect(!text.contains(" \(colour)\""), "\(colour)") }
+    }
+    #expect(ChartLegend(series).html.contains("<span title=\"com.example.annual\">annual</span>"))
+  }
+
   @Test func `a missing value interrupts a line, and a lone value is a dot`() {
     let chart = Chart(
       title: "churn", unit: .ratio, grain: .month,

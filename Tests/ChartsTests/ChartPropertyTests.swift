@@ -110,7 +110,9 @@ import Text
       })
     #expect(Drawing(table.html).isWellFormed)
     #expect(!table.html.contains("<script"))
-    let legend = ChartLegend(names: names, lastIsLine: true)
+    let legend = ChartLegend(
+      names.map { .init(name: $0, values: [], detail: $0.isEmpty ? nil : $0) },
+      line: .init(name: names[0], values: []))
     #expect(Drawing(legend.html).isWellFormed)
     #expect(!legend.html.contains("<script") && !legend.html.contains("style="))
   }

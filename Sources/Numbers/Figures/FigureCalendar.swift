@@ -81,8 +81,13 @@ package struct FigureCalendar: Sendable {
     let found = try answers.map { rows in
       try rows.map { Place(start: try $0.decode("start"), last: try $0.decode("last")) }
     }
+    // Ends of months stand between those of weeks.
+    let ends = Dictionary(
+      (found[1] + (period.stateGrain == .week ? found[2] : [])).map { ($0.last, $0) },
+      uniquingKeysWith: { first, _ in first })
     return FigureCalendar(
       lastDay: lastDay, asOf: try row.decode("as_of"), isLastDayOver: try row.decode("is_over"),
-      firstDay: firstDay, flows: found[0], states: found[1], months: found[2], period: period)
+      firstDay: firstDay, flows: found[0], states: ends.values.sorted { $0.last < $1.last }, months: found[2],
+      period: period)
   }
 }

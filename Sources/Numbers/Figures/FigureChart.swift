@@ -260,14 +260,15 @@ extension FigureChart {
     """
   }
 
-  /// `kpi_cohorts` for the chosen months alone: the view adds up all days before it looks at the month.
+  /// `kpi_cohorts` for the chosen months alone, as it was on the calendar's last day: the view adds up all days before it
+  /// looks at the month.
   private static func retention(_ scope: FigureScope, _ calendar: FigureCalendar) -> Query {
     """
     WITH counted AS MATERIALIZED (
       SELECT (date_trunc('month', day::timestamp) - months * interval '1 month')::date AS cohort, months,
         sum(customers) AS customers, sum(retained) AS retained
       FROM kpi_daily_cohorts
-      WHERE day >= \(firstMonth(calendar).description)::text::date AND \(scope.condition)
+      WHERE day \(months(calendar)) AND \(scope.condition)
       GROUP BY 1, 2
     )
     SELECT started.cohort::text AS cohort, age.months::text AS months, started.customers::text AS customers,

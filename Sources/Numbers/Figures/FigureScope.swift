@@ -68,7 +68,7 @@ package enum FigurePeriod: String, Sendable, CaseIterable {
     }
   }
 
-  /// The unit of `date_trunc` for figures at the end of a day.
+  /// The unit of `date_trunc` for figures at the end of a day. Ends of months are added to weeks.
   var stateGrain: FigureGrain {
     switch self {
     case .month, .quarter: .day
@@ -191,6 +191,26 @@ package struct FigureTable: Sendable, Hashable {
   package func values(of column: String) -> [String?] {
     guard let place = columns.firstIndex(where: { $0.name == column }) else { return [] }
     return rows.map { $0[place] }
+  }
+
+  /// The table with its first column and those with these names, in their order.
+  package func withColumns(_ names: [String]) -> FigureTable {
+    let places = [0] + names.compactMap { name in columns.dropFirst().firstIndex { $0.name == name } }
+    var table = self
+    table.columns = places.map { columns[$0] }
+    table.rows = rows.map { row in places.map { row[$0] } }
+    return table
+  }
+
+  /// The table with the sum of its columns as the last one, if there are several.
+  package var withTotal: FigureTable {
+    guard let kind = columns.dropFirst(2).last?.kind else { return self }
+    var table = self
+    table.columns.append(Column(name: "total", kind: kind))
+    table.rows = rows.map { row in
+      row + ["\(row.dropFirst().reduce(Decimal(0)) { $0 + ($1.flatMap { Decimal(string: $0) } ?? 0) })"]
+    }
+    return table
   }
 
   /// The table of a statement's rows, whose columns are all texts.

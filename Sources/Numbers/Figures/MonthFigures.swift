@@ -20,6 +20,14 @@ package enum MonthFigure: String, Sendable, CaseIterable {
     .mrr, .arr, .paying, .inTrial, .new, .revenue, .refunds, .churn, .trialConversion,
   ]
 
+  /// Whether it is a figure at the end of a day, and not of several days.
+  package var isState: Bool {
+    switch self {
+    case .mrr, .arr, .paying, .inTrial, .lifetime: true
+    default: false
+    }
+  }
+
   package var kind: FigureTable.Kind {
     switch self {
     case .paying, .inTrial, .new, .lost, .lifetime, .renewed, .cancelled: .count
@@ -137,6 +145,9 @@ package struct MonthFigures: Sendable {
     if let value = values[month]?[name] { return value }
     return figure.kind == .ratio ? nil : "0"
   }
+
+  /// The same day of a month as the last month's last one, or the last one of a shorter month.
+  package func sameDay(of month: FigureMonth) -> Day { month.day(Self.dayOfMonth(lastDay)) }
 
   fileprivate static func dayOfMonth(_ day: Day) -> Int { Int(day.description.suffix(2)) ?? 1 }
 

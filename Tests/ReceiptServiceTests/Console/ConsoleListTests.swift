@@ -47,6 +47,11 @@ import Testing
           #expect(lines.first == "at,customer,purchase,app,product,what")
           #expect(lines.dropFirst().contains { $0.contains(id) }, "\(csv.text)")
           #expect(lines.count - 1 == page.components(separatedBy: "<tr><td>").count - 1, "\(list)")
+          let row =
+            ["twice": "customer", "trials": "trial", "grants": "grant"][list]
+            ?? (["refused", "refund-requests"].contains(list) ? "request" : "purchase")
+          let count = lines.count - 1
+          #expect(page.contains(">\(count) \(row)\(count == 1 ? "" : "s")</p>"), "\(list): \(count)")
         }
         #expect(!(try await browser.page(path + "&app=\(other)")).contains(">\(id)</a>"), "\(path)")
       }
@@ -66,6 +71,50 @@ import Testing
         #expect(try await browser.get("/console/lists?\(query)").status == 400, "\(query)")
       }
       #expect(try await browser.get("/console/lists?app=com.unknown").status == 404)
+    }
+  }
+
+  @Test func `a customer who cancelled is listed until the app's own grace ends`() async throws {
+    try await withScreenTime { harness in
+      let present = harness.clock.now
+      var purchases: [String: SignedOutcome] = [:]
+      // A month ends one, three and ten days before now; the app's grace has seven days.
+      for (name, days) in [("running", 25), ("graced", 34), ("ended", 45), ("paid", 34)] {
+        harness.clock.set(present - TimeInterval(days) * 86_400)
+        let bought = try await harness.device(name, buys: ScreenTime.individual)
+        if name != "paid" {
+          try await harness.happens(.setAutoRenew(false), to: bought.originalTransactionID)
+        }
+        purchases[name] = bought
+      }
+      harness.clock.set(present)
+      let browser = try await ConsoleBrowser(harness, .agent)
+      let page = try await browser.page("/console/lists?list=cancelled")
+      let rows = page.components(separatedBy: "<tr><td>").dropFirst()
+      #expect(rows.count == 2 && page.contains(">2 purchases</p>"), "\(page)")
+      let graced = try #require(rows.first)
+      #expect(graced.contains(try #require(purchases["graced"]).originalTransactionID), "\(graced)")
+      #expect(
+        graced.contains(/paid time is over, the app&#39;s own grace until [0-9-]{10} [0-9:]{5} UTC/),
+        "\(graced)")
+      let running = try #require(rows.last)
+      #expect(running.contains(try #require(purchases["running"]).originalTransactionID))
+      #expect(!running.contains("own grace"))
+      #expect(running.contains("title=\"\(ScreenTime.bundleID)\">ScreenTime Rewards</td>"))
+    }
+  }
+
+  @Test func `a list that is cut says so`() async throws {
+    try await withHarness(role: "receiptd_app") { harness in
+      _ = try await harness.pool.query(
+        """
+        INSERT INTO trials (bundle_id, device_id, started_at, ends_at)
+        SELECT \(TestApps.family), 'phone ' || n, \(harness.clock.now - 86_400), \(harness.clock.now + 86_400)
+        FROM generate_series(1, 201) AS n
+        """)
+      let page = try await ConsoleBrowser(harness, .agent).page("/console/lists?list=trials")
+      #expect(page.contains("The first 200 trials of more. Narrow the filter, or take the CSV."))
+      #expect(page.components(separatedBy: "<tr><td>").count - 1 == 200)
     }
   }
 

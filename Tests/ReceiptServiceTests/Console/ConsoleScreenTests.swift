@@ -170,6 +170,9 @@ import Testing
         #expect(page.contains(text), "\(text)")
       }
       #expect(try await browser.page(list).contains("charge failed, paid time runs"))
+      // Its renewal may not come.
+      let renewing = try await browser.page("/console/lists?list=renewing")
+      #expect(renewing.contains("<td>a charge failed, "), "\(renewing)")
       let csv = try await browser.get(list + "&format=csv")
       #expect(csv.text.contains(id))
       // Apple's billing grace follows the paid time.

@@ -105,6 +105,134 @@ import Text
       let revenue = try #require(cards.first { $0.contains("<h3>Revenue</h3>") })
       #expect(
         revenue.contains("<p class=\"value\">7.99 USD") && revenue.contains("15.98 USD on the same days"))
+      // A figure at the end of a day, beside the end of the whole month.
+      let mrr = try #require(cards.first { $0.contains("<h3>MRR</h3>") })
+      #expect(
+        mrr.contains("15.98 USD on 10 Feb, 23.97 USD at the end of Feb \(harness.storyYear)"), "\(mrr)")
+      // No client reported an event: 5 new customers are no step of a funnel.
+      #expect(page.contains("No event of a client was counted in this period, so there is no funnel."))
+    }
+  }
+
+  @Test func `a product, tier, app and reason has one colour on every page, and one order in every legend`()
+    async throws
+  {
+    try await withScreenTime { harness in
+      var year = StoryYear(harness, seed: 8)
+      try await year.play(customers: 60)
+      try await harness.countWhatIsDue()
+      let session = try await ConsoleBrowser(harness, .numbers)
+      let month = "month=\(harness.storyYear)-10"
+      var colours: [String: Set<String>] = [:]
+      var names: [String: Set<String>] = [:]
+      for path in [
+        "numbers", "numbers?currency=EUR&period=24m", "numbers?app=\(ScreenTime.bundleID)", "numbers/mrr",
+        "numbers/churn", "numbers?by=app", "numbers/churn?by=app", "numbers?by=tier&period=3m",
+        "numbers/mrr?by=tier&currency=EUR", "report?\(month)", "report?\(month)&currency=EUR",
+      ] {
+        let page = try await session.page("/console/\(path)")
+        for legend in page.components(separatedBy: "<ul class=\"legend\">").dropFirst() {
+          let entries = legend.prefix(upTo: legend.range(of: "</ul>")?.lowerBound ?? legend.endIndex).matches(
+            of: /"bar (c[0-9]+)"[^>]*><\/svg><span(?: title="([^"]*)")?>([^<]*)<\/span>/)
+          let ids = entries.map { String($0.2 ?? $0.3) }
+          for (id, entry) in zip(ids, entries) where !Self.columns.contains(id) {
+            colours[id, default: []].insert(String(entry.1))
+            names[id, default: []].insert(String(entry.3))
+          }
+          let known = ids.compactMap { Self.order.firstIndex(of: $0) }
+          #expect(known == known.sorted(), "\(path): \(ids)")
+        }
+      }
+      for (id, found) in colours { #expect(found.count == 1, "\(id): \(found)") }
+      #expect(colours.keys.filter(Self.order.contains).count >= 6, "\(colours)")
+      for kind in [Self.order.prefix(4), Self.order.dropFirst(4)] {
+        let used = kind.compactMap { colours[$0]?.first }
+        #expect(Set(used).count == used.count, "\(colours)")
+      }
+      // The name on a page of all apps, and on a page of its app.
+      #expect(
+        names[ScreenTime.family] == ["ScreenTime Rewards family.monthly", "family.monthly"], "\(names)")
+      let mrr = try await session.page("/console/numbers/mrr?currency=USD")
+      #expect(
+        mrr.contains(
+          "title=\"\(ScreenTime.family)\" class=\"number\">ScreenTime Rewards family.monthly</th>"))
+      #expect(
+        mrr.contains(
+          "<option value=\"\(ScreenTime.bundleID)\" title=\"\(ScreenTime.bundleID)\">ScreenTime Rewards</option>"
+        ))
+      let report = try await session.page("/console/report?\(month)&app=\(ScreenTime.bundleID)")
+      #expect(report.contains("<h1>ScreenTime Rewards, Oct \(harness.storyYear)</h1>"))
+      #expect(report.contains("<th scope=\"row\" title=\"\(ScreenTime.family)\">family.monthly</th>"))
+    }
+  }
+
+  /// Apps, and products, in the order of their places.
+  private static let order =
+    ["com.swiftclimb.app", ScreenTime.bundleID, "com.thaqalayn.app", ScreenTime.heatlab] + [
+      "com.swiftclimb.premium.annual", "com.swiftclimb.premium.monthly", ScreenTime.family,
+      ScreenTime.individual,
+      "com.thaqalayn.premium.tafsir", "com.heatlab.pro.annual", "com.heatlab.pro.monthly",
+    ]
+
+  /// Series that are columns, and not names of the configuration.
+  private static let columns: Set = [
+    "new", "expansion", "moved", "contraction", "churn", "revenue", "refunds", "paying", "in trial",
+    "lifetime",
+    "not renewing", "LTV",
+  ]
+
+  @Test func `the table of MRR has the ends of months and a total`() async throws {
+    try await withScreenTime { harness in
+      try harness.becomes("02-03")
+      try await harness.account("ann", buys: ScreenTime.individual)
+      try await harness.account("ben", buys: ScreenTime.family)
+      try harness.becomes("03-02")
+      try await harness.countWhatIsDue()
+      let session = try await ConsoleBrowser(harness, .numbers)
+      let page = try await session.page("/console/numbers/mrr")
+      #expect(page.contains("<th scope=\"col\" class=\"number\">total</th>"))
+      let row = try #require(
+        page.components(separatedBy: "<tr>").first { $0.hasPrefix("<th scope=\"row\">28 Feb ") })
+      #expect(row.contains(">12.99<") && row.contains(">7.99<") && row.contains(">20.98<"), "\(row)")
+      let csv = try await session.get("/console/numbers/mrr/csv").text
+      #expect(
+        csv.hasPrefix("day,\(ScreenTime.family),\(ScreenTime.individual),total\r\n"), "\(csv.prefix(200))")
+      #expect(csv.contains("-02-28,12.99,7.99,20.98\r\n"), "\(csv)")
+      // One product is its own total.
+      let one = try await session.page("/console/numbers/mrr?product=\(ScreenTime.family)")
+      #expect(!one.contains(">total<"))
+    }
+  }
+
+  @Test func `the report of a past month has the retention of its last day, and says what is not complete`()
+    async throws
+  {
+    try await withScreenTime { harness in
+      for (day, account) in [("02-03", "ann"), ("02-27", "ben")] {
+        try harness.becomes(day)
+        try await harness.account(account, buys: ScreenTime.individual)
+      }
+      try harness.becomes("05-10")
+      try await harness.countWhatIsDue()
+      let session = try await ConsoleBrowser(harness, .numbers)
+      func cells(_ page: String) -> [String] {
+        let heat = page.components(separatedBy: "<table class=\"heat\">").last ?? ""
+        return heat.matches(of: /<td class="(h[^"]*)"/).map { String($0.1) }
+      }
+      let note = "In italics: a part of the month&#39;s subscriptions has not reached this age yet."
+      for (month, shown) in [("02", 0), ("03", 1), ("04", 2)] {
+        let page = try await session.page("/console/report?month=\(harness.storyYear)-\(month)")
+        #expect(cells(page).count == shown, "\(month): \(cells(page))")
+        #expect(page.contains("Retention, as it was on "))
+        #expect(page.contains("by month of the first payment, up to 10 May \(harness.storyYear)</h2>"))
+        #expect(!page.contains(note.replacing("&#39;", with: "'")))
+      }
+      // Ann has been a customer for three months, and Ben has not.
+      for path in ["numbers", "numbers/retention", "report?month=\(harness.storyYear)-05"] {
+        let page = try await session.page("/console/\(path)")
+        #expect(cells(page).map { $0.hasSuffix(" partial") } == [false, false, true], "\(path)")
+        #expect(page.contains(note.replacing("&#39;", with: "'")), "\(path)")
+      }
     }
   }
 
@@ -216,9 +344,13 @@ import Text
       ] {
         #expect(text.contains(words), "\(words)")
       }
+      // No two definitions have one name.
+      let terms = page.matches(of: /<dt>([^<]*)<\/dt>/).map { String($0.1) }
+      #expect(Set(terms).count == terms.count && terms.count > 20, "\(terms)")
       // A month that runs is compared with the same days of other months.
       let running = try await session.page("/console/report?month=\(harness.storyYear + 1)-01")
       #expect(running.contains("beside the same days of other months"))
+      #expect(running.contains(/Counted up to [0-9-]{10} [0-9:]{5} UTC\./))
     }
   }
 

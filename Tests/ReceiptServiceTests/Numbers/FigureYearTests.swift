@@ -148,7 +148,7 @@ private struct Views {
     for view in [
       "kpi_daily", "kpi_revenue_daily", "kpi_losses_daily", "kpi_cohorts", "kpi_trial_cohorts",
       "kpi_lifetime_value",
-      "kpi_acquisition", "kpi_price_changes", "kpi_daily_trials", "kpi_days",
+      "kpi_acquisition", "kpi_price_changes", "kpi_daily_trials", "kpi_days", "kpi_daily_cohorts",
     ] {
       let text = try await pool.query(
         Query(
@@ -267,8 +267,14 @@ private struct FigureCheck {
   /// The last counted day of each part of the period.
   private func stateDays() -> [String] {
     let days = views.all("kpi_days").compactMap { $0["day"] }.filter { first <= $0 && $0 <= last }
-    let grain: FigureGrain = [FigurePeriod.year: .week, .twoYears: .month][scope.period] ?? .day
-    return Dictionary(grouping: days) { place($0, grain) }.values.compactMap { $0.max() }.sorted()
+    // The year has the ends of its weeks and those of its months.
+    let grains: [FigureGrain] =
+      [FigurePeriod.year: [.week, .month], .twoYears: [.month]][scope.period] ?? [.day]
+    return Set(
+      grains.flatMap { grain in
+        Dictionary(grouping: days) { place($0, grain) }.values.compactMap { $0.max() }
+      }
+    ).sorted()
   }
 
   private func mrr(_ table: FigureTable) -> Int {
@@ -384,18 +390,35 @@ private struct FigureCheck {
   }
 
   private func retention(_ table: FigureTable) -> Int {
-    let rows = chosen("kpi_cohorts").filter { firstMonth <= $0["cohort"] ?? "" && $0["cohort"] ?? "" <= last }
-    let found = Dictionary(grouping: rows) { "\($0["cohort"] ?? "") \($0["months"] ?? "")" }
-      .filter { $0.value.sum("customers") > 0 }
-    #expect(table.rows.count == found.count)
+    // As kpi_cohorts has it, of the days up to the last one.
+    let rows = chosen("kpi_daily_cohorts").filter { firstMonth <= $0["day"] ?? "" && $0["day"] ?? "" <= last }
+    let found = Dictionary(grouping: rows) { row in
+      let day = Day(row["day"] ?? "").map { FigureMonth(of: $0) }
+      let months = Int(row["months"] ?? "") ?? 0
+      return "\(day?.advanced(by: -months).firstDay.description ?? "") \(months)"
+    }
+    let started = found.filter {
+      $0.key.hasSuffix(" 0") && $0.key >= firstMonth && $0.value.sum("customers") > 0
+    }
+    #expect(table.rows.count == 12 * started.count)
+    let isWhole = views.all("kpi_days").compactMap { $0["day"] }.max() == last
+    let whole = Dictionary(grouping: isWhole ? chosen("kpi_cohorts") : []) {
+      "\($0["cohort"] ?? "") \($0["months"] ?? "")"
+    }
     var cells = 0
     for row in table.rows {
-      let part = found["\(row[0] ?? "") \(row[1] ?? "")"] ?? []
-      for name in ["customers", "retained", "lost", "pending"] {
-        cells += compare(table, row: row, name, part.sum(name), "retention")
+      let key = "\(row[0] ?? "") \(row[1] ?? "")"
+      let customers = (started["\(row[0] ?? "") 0"] ?? []).sum("customers")
+      let (reached, retained) = ((found[key] ?? []).sum("customers"), (found[key] ?? []).sum("retained"))
+      let expected = [
+        "customers": customers, "retained": retained, "lost": reached - retained,
+        "pending": customers - reached,
+      ]
+      for (name, value) in expected {
+        cells += compare(table, row: row, name, value, "retention")
+        if isWhole { #expect((whole[key] ?? []).sum(name) == value, "\(name) of \(key), \(scope)") }
       }
-      let reached = part.sum("retained") + part.sum("lost")
-      cells += compare(table, row: row, "retention", ratio(part.sum("retained"), reached), "retention")
+      cells += compare(table, row: row, "retention", ratio(retained, reached), "retention")
     }
     return cells
   }
