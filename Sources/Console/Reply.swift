@@ -12,20 +12,21 @@ struct Reply: Sendable {
   /// What support does next.
   let step: String
   /// The id of the text on the page.
-  let anchor: String
+  fileprivate(set) var anchor = ""
 
   private init(_ title: String, _ text: String, step: String) {
     self.title = title
     self.text = text
     self.step = step
-    anchor = "reply-" + title.lowercased().filter { $0.isASCII && $0.isLetter }
   }
 
   /// The replies that fit a customer, the most probable first.
   static func replies(to customer: ReportedCustomer, at now: Date) -> [Reply] {
     var replies: [Reply] = []
     let app = customer.app
-    for grant in customer.grants where grant.isOpen {
+    // The later end holds.
+    let open = customer.grants.filter(\.isOpen)
+    if let grant = open.max(by: { $0.endsAt ?? .distantFuture < $1.endsAt ?? .distantFuture }) {
       let until = grant.endsAt.map { " until \(Day(of: $0))" } ?? ""
       replies.append(
         Reply(
@@ -153,6 +154,7 @@ struct Reply: Sendable {
             + "others open at once.",
           step: "Nothing to do: the devices that were paired first stay open."))
     }
+    for index in replies.indices { replies[index].anchor = "reply-\(customer.bundleID)-\(index + 1)" }
     return replies
   }
 }

@@ -7,6 +7,7 @@ import HTTP
 import HTTPTypes
 import Postgres
 import Testing
+import Text
 
 @testable import Console
 @testable import ReceiptService
@@ -227,7 +228,14 @@ import Testing
         to: "tablet", bundleID: ScreenTime.bundleID, tier: "individual", days: 90, by: #require(Harness.ada))
       let granted = try await last.page("/console/customer/tablet")
       #expect(granted.contains("With all that opens access, such as other purchases and grants: until "))
-      #expect(granted.contains("We have opened individual of "))
+      // Of several grants the one with the latest end, once.
+      _ = try await harness.desk.grant(
+        to: "tablet", bundleID: ScreenTime.bundleID, tier: "individual", days: 7, by: #require(Harness.ada))
+      let twice = try await last.page("/console/customer/tablet")
+      #expect(twice.components(separatedBy: "We have opened individual of ").count == 2)
+      #expect(
+        twice.contains("id=\"reply-\(ScreenTime.bundleID)-1\"")
+          && twice.contains("until \(Day(of: harness.clock.now + 90 * 86_400)). "))
     }
   }
 
