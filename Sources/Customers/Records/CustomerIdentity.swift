@@ -67,9 +67,10 @@ package struct DeviceID: Sendable {
 
   /// Whether Foundation's tables of normalization know the character. Those of Swift's own comparison are newer: two
   /// ids with a character that they alone know can be equal in Swift and two rows in the database. The normalization of
-  /// a text never changes once its characters are assigned (Unicode's stability policy).
+  /// a text never changes once its characters are assigned (Unicode's stability policy). A character that Swift does not
+  /// know either equals itself alone.
   private static func isSettled(_ scalar: Unicode.Scalar) -> Bool {
-    scalar.value < 0x80 || scalar.properties.age.map { $0.major <= 15 } ?? false
+    scalar.value < 0x80 || scalar.properties.age.map { $0.major <= 15 } ?? true
   }
 
   /// The begin of the id that replaces an erased device's; a UUID follows.
