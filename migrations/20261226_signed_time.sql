@@ -16,3 +16,10 @@ BEGIN
 END
 $$;
 COMMENT ON COLUMN public.support_timeline.at IS 'When it happened; of a notification, when Apple signed it.';
+
+-- A view that is replaced loses its option `security_invoker`.
+-- migrate: new transaction
+SELECT public.receiptd_set_rights('support_timeline');
+
+-- migrate: new transaction
+SELECT public.receiptd_set_common_rights();

@@ -82,21 +82,19 @@ struct TrialStart: Sendable {
     let isNew = try await start(
       allowance, device: device, secret: secret, showing: signed, of: app, at: instant)
     if isNew, signed.payload.receiptType == .production { metrics.recordTrial(of: app) }
-    let customerRecords = try await pool.customerRecords(devices: [device]).customerRecords(
-      of: .device(device), in: app, at: instant)
+    // A child's device has what its parent has, as in `GET …/entitlements`, also where it has a former trial.
+    let access = try await pool.access(of: device, in: app, at: instant)
     // Other devices of the account may have taken the place meanwhile.
-    guard let trial = customerRecords.trial else {
+    guard let trial = access.records.trial else {
       throw ServiceError.trialJoinedTooOften(limit: app.devicesPerPurchase, wait: 1)
     }
     return .json(
       isNew ? .created : .ok,
       Answer(
         trial: TrialAnswer(
-          startedAt: trial.startedAt, endsAt: trial.end(honoring: customerRecords.freeAccess)),
+          startedAt: trial.startedAt, endsAt: trial.end(honoring: access.records.freeAccess)),
         entitlements: EntitlementsResponse(
-          app.entitlements(of: customerRecords, for: .device(device), at: instant), of: app,
-          for: .device(device),
-          at: instant, signedBy: signer),
+          access.entitlements, of: app, for: .device(device), at: instant, signedBy: signer),
         serverTime: instant))
   }
 

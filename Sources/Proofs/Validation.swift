@@ -148,7 +148,7 @@ struct Validation: Sendable {
       of: device, in: purchase.app, secret: secret, proof: proof)
   }
 
-  /// The caller's entitlements. A device that does not have the purchase sees its own ones, as in `GET …/entitlements`.
+  /// The caller's entitlements. A device sees its own ones, as in `GET …/entitlements`: a child's what its parent has.
   /// Another caller that is not the purchase's customer sees what this purchase opens, and nothing of the owner's other
   /// purchases.
   private func entitlements(
@@ -156,6 +156,11 @@ struct Validation: Sendable {
     at instant: Date
   ) async throws -> EntitlementsResponse {
     let isCustomer = claimant.map { stored.customers.contains($0) } ?? false
+    if app.limitsDevices, let device = claimant?.deviceID {
+      return EntitlementsResponse(
+        try await pool.access(of: device, in: app, at: instant).entitlements, of: app, for: claimant,
+        at: instant, signedBy: signer)
+    }
     var own = isCustomer ? receipt.customerRecords : nil
     if !isCustomer, let claimant, let device = claimant.deviceID {
       own = try await pool.customerRecords(devices: [device]).customerRecords(

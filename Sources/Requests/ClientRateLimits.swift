@@ -26,6 +26,12 @@ package final class ClientRateLimits: Sendable {
     let forgeries = AddressLimiter(rate: RequestRate(oneEach: .seconds(1), burst: 20), capacity: 8_192)
     let unknownTransactions = AddressLimiter(
       rate: RequestRate(oneEach: .seconds(5), burst: 10), capacity: 8_192)
+    /// Wrong pairing codes, by app.
+    let wrongCodes = RateLimiter<String>(
+      rate: RequestRate(
+        oneEach: .seconds(86_400) / ClientRateLimits.wrongCodesPerDay,
+        burst: ClientRateLimits.wrongCodesAtOnce),
+      capacity: 8_192)
     let signIns = AddressLimiter(rate: RequestRate(oneEach: .seconds(5), burst: 20), capacity: 8_192)
     let foreignApps = RateLimiter<String>(
       rate: RequestRate(
@@ -42,6 +48,13 @@ package final class ClientRateLimits: Sendable {
 
   /// The number of notifications a day that are kept for one app that is not configured.
   static let foreignPerDay = 1_000
+
+  /// The number of wrong pairing codes of an app that a server looks up in a day, from all addresses together. With
+  /// 1,000 open codes so many guesses find one of the 31^8 codes in 850 days.
+  static let wrongCodesPerDay = 1_000_000
+
+  /// The number of them that it looks up at once.
+  static let wrongCodesAtOnce = 10_000
 
   /// The number of concurrent lookups of unknown transaction ids from one address. Lookups may make three requests a
   /// second to each endpoint of the sandbox, so a lookup from another address waits at most two seconds.
@@ -168,6 +181,21 @@ package final class ClientRateLimits: Sendable {
   /// Counts a lookup of a transaction that the App Store does not know.
   package func noteGuess(of request: Request) {
     _ = limiters?.unknownTransactions.take(request.clientAddress, at: now)
+  }
+
+  /// Refuses an address that has sent many wrong pairing codes or unknown transaction ids, and every address while an
+  /// app's codes are guessed at more than ``wrongCodesPerDay``.
+  /// - Throws: ``Problem`` `rate_limited`.
+  package func checkCodes(of bundleID: String, _ request: Request) throws(Problem) {
+    try checkGuesses(of: request)
+    guard let wait = limiters?.wrongCodes.wait(bundleID, at: now) else { return }
+    throw ServiceError.rateLimited(wait)
+  }
+
+  /// Counts a pairing code that the app does not have.
+  package func noteWrongCode(of bundleID: String, _ request: Request) {
+    noteGuess(of: request)
+    _ = limiters?.wrongCodes.take(bundleID, at: now)
   }
 
   /// Refuses an address that has sent many unknown tokens to the support API.

@@ -125,7 +125,9 @@ extension PostgresConnection {
       households[pairing.parent]?.event(
         .childUnpaired, of: device, with: pairing.parent, pairedAt: pairing.pairedAt, in: app, at: instant)
     }
-    try await tell(device, events, of: app, in: catalog, endsPairing: true, at: instant)
+    try await tell(
+      device, events, of: app, in: catalog, endsPairing: true, siblingsOf: Set(ended.map(\.parent)),
+      at: instant)
     return true
   }
 }

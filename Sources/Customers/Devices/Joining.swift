@@ -87,13 +87,13 @@ struct Joining: Sendable {
     let proof = try body.signedAppTransaction.flatMap {
       AccountProof(try verifier.appTransaction($0, of: app))
     }
-    try traffic.checkGuesses(of: request)
+    try traffic.checkCodes(of: app.bundleID, request)
     let instant = clock.now()
     guard let code = PairingCode(body.pairingCode),
       let row = try await pool.query(PairingCodeRows.select(code, in: app.bundleID)).first,
       try !row.decode("is_used", as: Bool.self)
     else {
-      traffic.noteGuess(of: request)
+      traffic.noteWrongCode(of: app.bundleID, request)
       throw ServiceError.invalidPairingCode
     }
     guard try row.decode("expires_at", as: Date.self) > instant else { throw ServiceError.expiredPairingCode }

@@ -161,7 +161,8 @@ package struct Pairing: Sendable {
       let event = household.event(
         .childUnpaired, of: child, with: device, pairedAt: pairing.pairedAt, in: app, at: instant)
       try await connection.tell(
-        child, [event], of: app, in: apps.catalog, endsPairing: true, at: instant)
+        child, [event], of: app, in: apps.catalog, endsPairing: true, siblingsOf: household.parents,
+        at: instant)
       return true
     }
     guard deleted else { throw Problem.notFound("No such device is paired.") }
@@ -211,16 +212,20 @@ package struct Pairing: Sendable {
 
 extension PostgresConnection {
   /// Queues a child's state and the events of its pairings for the app's destinations.
-  /// - Parameter endsPairing: whether the child lost a pairing: a device with nothing on record keeps no row in the
-  ///   outbox.
+  /// - Parameters:
+  ///   - endsPairing: whether the child lost a pairing: a device with nothing on record keeps no row in the outbox.
+  ///   - parents: those whose other children may have become active by it.
   nonisolated(nonsending) func tell(
     _ child: String, _ events: [LifecycleEvent], of app: App, in catalog: AppCatalog,
-    endsPairing: Bool = false,
+    endsPairing: Bool = false, siblingsOf parents: some Sequence<String> = [String](),
     at instant: Date
   ) async throws {
     let change = CustomerChange(bundleID: app.bundleID, customer: .device(child))
+    // With a parent come its children.
+    let others = parents.map { CustomerChange(bundleID: app.bundleID, customer: .device($0)) }
     let rows = [
       CustomerChanges.enqueue([change], in: catalog, endsPairing: endsPairing, at: instant),
+      CustomerChanges.enqueue(others, in: catalog, at: instant),
       app.hasLifecycleEvents ? LifecycleEventRows.insert(events, in: catalog, at: instant) : nil,
     ].compactMap(\.self)
     guard !rows.isEmpty else { return }

@@ -490,17 +490,4 @@ struct FormerChild: Sendable {
     change = CustomerChange(
       bundleID: try row.decode("bundle_id"), customer: .device(try row.decode("child_device_id")))
   }
-
-  /// Whether it has a record of its own (`is_known`). Otherwise nothing of it is left with its parent.
-  var isKnown: Query {
-    let (device, bundleID) = (change.customer.id, change.bundleID)
-    return """
-      SELECT EXISTS (SELECT FROM subscriptions WHERE device_id = \(device) AND bundle_id = \(bundleID))
-        OR EXISTS (SELECT FROM purchase_devices WHERE device_id = \(device) AND bundle_id = \(bundleID))
-        OR EXISTS (SELECT FROM trials WHERE device_id = \(device) AND bundle_id = \(bundleID))
-        OR EXISTS (SELECT FROM grants WHERE device_id = \(device) AND bundle_id = \(bundleID))
-        OR EXISTS (SELECT FROM devices WHERE child_device_id = \(device) AND bundle_id = \(bundleID))
-        OR EXISTS (SELECT FROM devices WHERE device_id = \(device) AND bundle_id = \(bundleID)) AS is_known
-      """
-  }
 }

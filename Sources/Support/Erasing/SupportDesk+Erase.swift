@@ -242,20 +242,15 @@ extension SupportDesk {
     return values
   }
 
-  /// Tells destinations of the children's devices, which have what they have by themselves from now on. One without a
-  /// record of its own is told as erased, so that its id does not stay.
+  /// Tells destinations of the children's devices, which have what they have by themselves from now on. The row of one
+  /// with nothing on record is deleted once it is delivered. They are other customers, and none of them was erased.
   private func tell(
     _ children: [FormerChild], of customer: ErasedCustomer, on connection: PostgresConnection
   ) async throws {
-    guard !children.isEmpty else { return }
-    let known = try await connection.pipeline(children.map(\.isKnown))
-    for isKnown in [true, false] {
-      let told = try zip(children, known).filter { try $1[0].decode("is_known", as: Bool.self) == isKnown }
-      if let events = CustomerChanges.enqueue(
-        told.map(\.0.change), in: catalog, isErased: !isKnown, at: customer.instant)
-      {
-        _ = try await connection.query(events)
-      }
+    if let events = CustomerChanges.enqueue(
+      children.map(\.change), in: catalog, endsPairing: true, at: customer.instant)
+    {
+      _ = try await connection.query(events)
     }
   }
 

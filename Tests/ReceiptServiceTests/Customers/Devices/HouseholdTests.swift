@@ -1,7 +1,9 @@
 import AppStore
 import AppStoreSimulator
 import Foundation
+import HTTP
 import HTTPTypes
+import Platform
 import Postgres
 import Subscriptions
 import Testing
@@ -9,6 +11,7 @@ import Testing
 @testable import Customers
 @testable import Deliveries
 @testable import ReceiptService
+@testable import Requests
 
 /// Children's devices that join a parent's with a code, and what they have.
 @Suite struct HouseholdTests {
@@ -40,6 +43,9 @@ import Testing
       #expect(try await states() == ["trial active", "trial active", "trial active"])
       let ann = try await harness.child("ann")
       #expect(ann.features?["childDevices"] == "5")
+      let phone = try await harness.entitlements(of: "phone", secret: Self.parentSecret)
+      #expect(ann.date("entitlements.validUntil") == phone.date("entitlements.validUntil"))
+      #expect(phone.date("entitlements.validUntil") != nil)
       #expect(ann.claims?["sub"] as? String == "ann")
       // None of them has a trial of its own.
       #expect(try await harness.launch("ann", secret: Self.secret("ann")).code == "paired_device")
@@ -48,6 +54,7 @@ import Testing
       harness.clock.advance(days: 30)
       #expect(
         try await states() == ["grace active", "expired paused device_limit", "expired paused device_limit"])
+      #expect(try await harness.child("ben").features == ScreenTime.promised["lockout"])
       // Day 38: nothing is left.
       harness.clock.advance(days: 7)
       #expect(
@@ -58,7 +65,7 @@ import Testing
       #expect(
         try await states() == ["active active", "expired paused device_limit", "expired paused device_limit"])
       #expect(try await harness.child("ann").string("entitlements.tier") == "individual")
-      harness.clock.advance(seconds: 60)
+      harness.clock.advance(days: 1)
       try await harness.happens(.changeProduct(ScreenTime.family), to: bought.originalTransactionID)
       #expect(try await states() == ["active active", "active active", "active active"])
       #expect(try await harness.child("cai").string("entitlements.tier") == "family")
@@ -69,7 +76,8 @@ import Testing
       #expect(try await harness.join("ben-2", to: "phone").status == 201)
       #expect(try await harness.childState("ben-2") == "active active")
 
-      // A refund ends the access of the household.
+      // Day 40: a refund ends the access of the household.
+      harness.clock.advance(days: 1)
       try await harness.happens(.refundLatest, to: bought.originalTransactionID)
       #expect(try await states()[0] == "expired paused parent_without_access")
       #expect(try await harness.child("ann").features == ScreenTime.promised["lockout"])
@@ -156,13 +164,17 @@ import Testing
 
   @Test func `a device that a parent named has the parent's features and keeps its own trial`() async throws {
     try await withScreenTime { harness in
-      _ = try await harness.device("mother", buys: ScreenTime.individual)
+      let bought = try await harness.device("mother", buys: ScreenTime.individual)
       #expect(try await harness.pair("tablet", to: "mother").status == 201)
       #expect(try await harness.childState("tablet") == "active active")
-      #expect(try await harness.launch("tablet").status == 201)
+      #expect(try await harness.launch("tablet", secret: Self.secret("tablet")).status == 201)
       // The trial opens more than the tier.
       harness.clock.advance(days: 29)
       #expect(try await harness.child("tablet").bool("entitlements.isAccessGranted") == true)
+      // Once it confirms with a code, it has what its parent has, and its own trial counts no more.
+      #expect([200, 201].contains(try await harness.join("tablet", to: "mother").status))
+      try await harness.happens(.refundLatest, to: bought.originalTransactionID)
+      #expect(try await harness.childState("tablet") == "expired paused parent_without_access")
       // A stranger without a plan takes nothing from it.
       _ = try await harness.launch("stranger")
       #expect(try await harness.pair("phone-of-another", to: "stranger").status == 201)
@@ -170,7 +182,132 @@ import Testing
     }
   }
 
+  @Test func `a child has what its parent has in every answer, also with a trial or a purchase that is over`()
+    async throws
+  {
+    try await withScreenTime { harness in
+      let secret = Self.secret("ann")
+      _ = try await harness.launch("ann", account: "kid", secret: secret)
+      let own = try await harness.buysOfHousehold(ScreenTime.individual, on: "ann", secret)
+      try await harness.happens(.refundLatest, to: own.originalTransactionID)
+      harness.clock.advance(days: 25)
+      try await harness.device("mother", buys: ScreenTime.family)
+      _ = try await harness.join("ann", to: "mother")
+      harness.clock.advance(days: 10)
+      let asked = try await harness.child("ann")
+      #expect(asked.string("entitlements.tier") == "family")
+      let launched = try await harness.launch("ann", account: "kid", secret: secret)
+      let shown = try await harness.validate(
+        ["signedTransaction": own.signedTransaction, "deviceID": "ann"], secret: secret)
+      for answer in [launched, shown] {
+        #expect(answer.status == 200)
+        #expect(answer.string("entitlements.tier") == "family")
+        #expect(answer.features == asked.features)
+        #expect(answer.claims?["sub"] as? String == "ann")
+      }
+    }
+  }
+
+  @Test func `erasing a parent does not tell that its children were erased`() async throws {
+    try await withEvents(["customer.updated", "customer.erased"]) { harness, receiver in
+      try harness.sellFamilySubscriptions()
+      let bought = try harness.buy(TestApps.familyPlan, bundleID: TestApps.family)
+      _ = try await harness.device("phone", shows: bought)
+      _ = try await harness.send(
+        .post, "/api/v1/devices/phone/children?bundleID=\(TestApps.family)",
+        json: #"{"childDeviceID": "ann"}"#)
+      try await harness.service.deliveries.outbox.run()
+      harness.clock.advance(seconds: 60)
+      try await harness.erase("phone", of: TestApps.family)
+      try await harness.service.deliveries.outbox.run()
+      let erased = receiver.events.filter { $0.type == "customer.erased" }
+      #expect(erased.map { $0.text("customer.id") } == ["phone"])
+      let last = receiver.events.last { $0.text("customer.id") == "ann" }
+      #expect(last?.value("data.entitlements.isAccessGranted") as? Bool == false)
+      // Nothing of the child is left.
+      #expect(try await harness.count("outbox WHERE key = 'ann'") == 0)
+    }
+  }
+
+  @Test func `webhooks learn that a sibling became active when another child was unpaired`() async throws {
+    try await withEvents(["customer.updated"]) { harness, receiver in
+      try harness.sellFamilySubscriptions()
+      let bought = try harness.buy(TestApps.familyPlan, bundleID: TestApps.family)
+      _ = try await harness.device("phone", shows: bought)
+      let children = "/api/v1/devices/phone/children"
+      let query = "?bundleID=\(TestApps.family)"
+      for name in ["ann", "ben"] {
+        _ = try await harness.send(.post, children + query, json: #"{"childDeviceID": "\#(name)"}"#)
+        harness.clock.advance(seconds: 1)
+      }
+      try await harness.happens(.changeProduct(TestApps.individual), to: bought.originalTransactionID)
+      harness.clock.set(try #require(bought.transaction.expiresDate))
+      try await harness.happens(.renew, to: bought.originalTransactionID)
+      try await harness.sweepAndDeliver()
+      func isOpen() -> Bool? {
+        receiver.events.last { $0.text("customer.id") == "ben" }?.value("data.entitlements.isAccessGranted")
+          as? Bool
+      }
+      #expect(isOpen() == false)
+      harness.clock.advance(seconds: 60)
+      #expect(try await harness.send(.delete, children + "/ann" + query).status == 200)
+      try await harness.service.deliveries.outbox.run()
+      #expect(isOpen() == true)
+    }
+  }
+
+  @Test func `a child of an erased parent is free, without a pairing`() async throws {
+    try await withScreenTime { harness in
+      try await harness.device("mother", buys: ScreenTime.family)
+      #expect(try await harness.join("ann", to: "mother").status == 201)
+      #expect(try await harness.childState("ann") == "active active")
+      try await harness.erase("mother")
+      let ann = try await harness.child("ann")
+      #expect(ann.bool("entitlements.isAccessGranted") == false && ann["pairing"] == nil)
+      #expect(ann.features == ScreenTime.promised["lockout"])
+    }
+  }
+
   // MARK: Webhooks
+
+  @Test func `a child's webhook has its parent's access, and its end`() async throws {
+    try await withEvents(["customer.updated"]) { harness, receiver in
+      try harness.sellFamilySubscriptions()
+      let bought = try harness.buy(TestApps.familyPlan, bundleID: TestApps.family)
+      _ = try await harness.device("phone", shows: bought)
+      _ = try await harness.send(
+        .post, "/api/v1/devices/phone/children?bundleID=\(TestApps.family)",
+        json: #"{"childDeviceID": "ann"}"#)
+      func told() async throws -> [String] {
+        try await harness.service.deliveries.outbox.run()
+        return receiver.events.filter { $0.text("customer.id") == "ann" }.map {
+          "\($0.text("entitlements.tier") ?? "none") \($0.value("data.entitlements.isAccessGranted") as? Bool ?? false)"
+        }
+      }
+      #expect(try await told() == ["family true"])
+      harness.clock.advance(seconds: 60)
+      try await harness.happens(.refundLatest, to: bought.originalTransactionID)
+      #expect(try await told() == ["family true", "none false"])
+    }
+  }
+
+  @Test func `a child's CloudKit record has its parent's access, and its end`() async throws {
+    try await withCloudKit { harness, cloud in
+      let bought = try await harness.deviceBuys("phone", TestApps.familyPlan)
+      _ = try await harness.send(
+        .post, "/api/v1/devices/phone/children?bundleID=\(TestApps.family)",
+        json: #"{"childDeviceID": "ann"}"#)
+      try await harness.service.deliveries.outbox.run()
+      func records() -> [Bool] {
+        cloud.writes.filter { $0.name == FakeCloudKit.recordName("ann") }.map(\.isAccessGranted)
+      }
+      #expect(records() == [true])
+      harness.clock.advance(seconds: 60)
+      try await harness.happens(.refundLatest, to: bought.originalTransactionID)
+      try await harness.service.deliveries.outbox.run()
+      #expect(records() == [true, false])
+    }
+  }
 
   @Test func `webhooks learn of each pairing and of its end once`() async throws {
     try await withEvents(["child.paired", "child.unpaired"]) { harness, receiver in
@@ -297,6 +434,29 @@ import Testing
       #expect(!statuses.contains { $0 == 201 })
     }
   }
+
+  @Test func `guesses from many addresses are refused at a million a day, for their app alone`() async throws
+  {
+    try await withHarness(configuration: ScreenTime.configuration(), environment: ["RATE_LIMIT": "1000"]) {
+      harness in
+      let traffic = harness.service.traffic
+      func request(_ number: Int) -> Request {
+        let address = "10.\(number >> 16).\(number >> 8 & 255).\(number & 255)"
+        return Request(method: .put, path: "/", clientAddress: IPAddress(address))
+      }
+      for number in 0..<ClientRateLimits.wrongCodesAtOnce {
+        try traffic.checkCodes(of: ScreenTime.bundleID, request(number))
+        traffic.noteWrongCode(of: ScreenTime.bundleID, request(number))
+      }
+      // So even who has a code waits.
+      _ = try await harness.launch("mother")
+      let refused = try await harness.enter(PairingCode().shown, on: "ann")
+      #expect(refused.status == 429)
+      try traffic.checkCodes(of: ScreenTime.heatlab, request(0))
+      harness.clock.advance(seconds: 60)
+      #expect(try await harness.enter(PairingCode().shown, on: "ann").status == 404)
+    }
+  }
 }
 
 extension Answer {
@@ -357,6 +517,11 @@ extension Harness {
     return try await send(
       .get, "/api/v1/devices/\(path(name))/entitlements?bundleID=\(ScreenTime.bundleID)",
       secret: hasSecret ? Self.secret(of: name) : nil)
+  }
+
+  fileprivate func entitlements(of device: String, secret: String) async throws -> Answer {
+    try await send(
+      .get, "/api/v1/devices/\(path(device))/entitlements?bundleID=\(ScreenTime.bundleID)", secret: secret)
   }
 
   /// The status, and the state with its reason.

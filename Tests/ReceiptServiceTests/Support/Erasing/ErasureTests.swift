@@ -158,7 +158,7 @@ import Text
         let found = try await harness.tables(with: trace, except: isDevice ? ["outbox"] : [])
         #expect(found == [], "\(trace)")
       }
-      #expect(try await harness.count("outbox WHERE key = 'KIMS-IPAD' AND payload ? 'erased'") == 1)
+      #expect(try await harness.count("outbox WHERE key = 'KIMS-IPAD' AND payload ? 'last'") == 1)
       #expect(try await harness.count("trials") == 1)
       #expect(try await harness.entitlements("MOTHERS-PHONE").string("entitlements.status") == "expired")
     }
