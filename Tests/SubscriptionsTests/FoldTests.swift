@@ -127,6 +127,26 @@ import Testing
     #expect(facts.subscription(under: sampleApp())?.tier == "family")
   }
 
+  /// Apple gives a period another transaction id when the customer restores it on a new device.
+  @Test func `a refund ends a period whatever copy of it is known, and its reversal opens it again`() throws {
+    let bought = period("1001", from: 0, to: 30)
+    let copy = period("1002", from: 0, to: 30, signed: 2)
+    let refunded = period("1001", from: 0, to: 30, revoked: 5, signed: 5)
+    for facts in ordersWithRepeats([bought, copy, refunded]) {
+      #expect(SubscriptionFacts(facts).words(at: 6) == "revoked/cancelled")
+    }
+    // A copy that was signed before the refund changes nothing, whenever it comes.
+    #expect(SubscriptionFacts([refunded, copy]).words(at: 6) == "revoked/cancelled")
+    let reversed = period("1001", from: 0, to: 30, signed: 7)
+    for facts in ordersWithRepeats([copy, refunded, reversed]) {
+      #expect(SubscriptionFacts(facts).words(at: 8) == "active/active")
+    }
+    // Another period, or another product at the same instant, is not a copy.
+    #expect(SubscriptionFacts([refunded, period("1003", from: 30, to: 60)]).words(at: 31) == "active/active")
+    let upgrade = period("1002", from: 0, to: 30, product: "family")
+    #expect(SubscriptionFacts([refunded, upgrade]).words(at: 6) == "active/active")
+  }
+
   @Test func `a lifetime purchase does not expire until it is refunded`() {
     let bought = period("1000", from: 0, to: nil, product: "lifetime", kind: .nonConsumable)
     #expect(SubscriptionFacts([bought]).words(at: 100_000) == "active/active")

@@ -10,6 +10,10 @@ extension SubscriptionFacts {
   /// A restored non-consumable has several transactions, and a refund is signed on one of them. So a revocation ends
   /// every purchase before it. A purchase after it is a new one: the App Store sells the product again after a refund,
   /// under the same original id or a new one.
+  ///
+  /// A period of a subscription may have several transactions too: Apple gives it another id when the customer restores it
+  /// on a new device (`transactionId`). A refund may be signed on one of them, so the latest signature of any of them
+  /// tells whether the period is revoked.
   public var current: TransactionFact? {
     guard var current = latest(of: transactions.values) else { return nil }
     if current.kind == .nonConsumable, current.revocationDate == nil {
@@ -17,6 +21,11 @@ extension SubscriptionFacts {
       current.revocationDate = transactions.values.lazy.compactMap(\.revocationDate).filter {
         $0 > purchaseDate
       }.min()
+    } else if current.kind == .autoRenewable {
+      let copies = transactions.values.lazy.filter { $0.isSamePeriod(as: current) }
+      if let last = copies.max(by: { $0.signedAt < $1.signedAt }), last.signedAt > current.signedAt {
+        current.revocationDate = last.revocationDate
+      }
     }
     return current
   }
@@ -130,6 +139,11 @@ private struct LastEnds {
 }
 
 extension TransactionFact {
+  fileprivate func isSamePeriod(as other: TransactionFact) -> Bool {
+    purchaseDate == other.purchaseDate && expiresDate == other.expiresDate && productID == other.productID
+      && ownership == other.ownership
+  }
+
   fileprivate func isReplaced(by other: TransactionFact) -> Bool {
     if purchaseDate != other.purchaseDate { return purchaseDate < other.purchaseDate }
     if isUpgraded != other.isUpgraded { return isUpgraded }
