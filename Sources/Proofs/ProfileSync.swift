@@ -86,7 +86,8 @@ struct ProfileSync: Sendable {
       throw ServiceError.wrongApp("The token is not one of the app transaction's app.")
     }
     var named: ProvenPurchase?
-    if let id = try body.originalTransactionID.flatMap(checkID) {
+    // The App Store need not be asked about a purchase whose signed transaction is beside the id.
+    if let id = try body.originalTransactionID.flatMap(checkID), !purchases.contains(where: { $0.has(id) }) {
       let app = try await app(of: request, among: apps, preferring: nil, for: user)
       named = try await bareIDs.purchase(id, of: app, for: request)
     }
@@ -232,6 +233,14 @@ struct ProfileSync: Sendable {
     let answer = EntitlementsResponse(
       entitlements, of: app, for: .user(user), at: instant, signedBy: signer)
     return Response.json(.ok, ProfileResponse(entitlements, answer: answer, at: instant))
+  }
+}
+
+extension ProvenPurchase {
+  /// Whether the id is that of the purchase or of one of these transactions.
+  fileprivate func has(_ transactionID: String) -> Bool {
+    originalTransactionID == transactionID
+      || transactions.contains { $0.fact.transactionID == transactionID }
   }
 }
 

@@ -392,4 +392,44 @@ import Testing
         ))
     }
   }
+
+  @Test func `what-if shows its progress, and its file of customers is the owner's alone`() async throws {
+    let folder = FileManager.default.temporaryDirectory.appending(path: "receiptd-\(UUID())")
+    try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
+    defer { try? FileManager.default.removeItem(at: folder) }
+    let shipped = try String(
+      contentsOf: Self.project.appending(path: "config/apps.json"), encoding: .utf8)
+    let other = shipped.replacing(#""insights": true, "outdoorSearch": true"#, with: #""insights": true"#)
+    #expect(other != shipped)
+    let configuration = folder.appending(path: "apps.json")
+    try Data(other.utf8).write(to: configuration)
+    let csv = folder.appending(path: "customers.csv")
+    try await withTestDatabase { database in
+      #expect(try await run(["migrate"], database).status == 0)
+      let user = UUID().uuidString.lowercased()
+      let grant = ["grant", user, "--bundle", "com.swiftclimb.app", "--tier", "premium", "--days", "7"]
+      #expect(try await run(grant + ["--reason", "x", "--force"], database).status == 0)
+      let command = [
+        "what-if", configuration.path, "--bundle", "com.swiftclimb.app", "--csv", csv.path,
+      ]
+      // A new file, and one that others could read.
+      for _ in 0..<2 {
+        let told = try await run(command, database)
+        #expect(told.status == 0, "\(told.complaint)")
+        #expect(told.complaint.contains("com.swiftclimb.app: 1 customers compared\n"), "\(told.complaint)")
+        #expect(told.text.contains("(com.swiftclimb.app): 1 of 1 customers would notice\n"), "\(told.text)")
+        #expect(told.text.contains("  changes outdoorSearch: 1\n    1 at once"), "\(told.text)")
+        let mode = try FileManager.default.attributesOfItem(atPath: csv.path)[.posixPermissions]
+        #expect(mode as? Int == 0o600)
+        let lines = try String(contentsOf: csv, encoding: .utf8).components(separatedBy: "\r\n")
+        #expect(lines.count == 3 && lines.last == "")
+        #expect(
+          lines.first
+            == "bundle_id,customer,change,at,access_before,access_after,tier_before,tier_after,monthly_revenue"
+        )
+        #expect(lines[1].hasPrefix("com.swiftclimb.app,\(user),changes outdoorSearch,"), "\(lines)")
+        try FileManager.default.setAttributes([.posixPermissions: 0o644], ofItemAtPath: csv.path)
+      }
+    }
+  }
 }

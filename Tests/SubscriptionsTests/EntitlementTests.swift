@@ -19,6 +19,41 @@ import Testing
     #expect(nothing.offlineGraceUntil == nil)
   }
 
+  @Test func `a former customer had access, and a new one never had`() throws {
+    let app = sampleApp(trial: Allowance(days: 10, features: ["seats": .count(1)]))
+    func had(_ records: CustomerRecords, at days: Double = 1) -> Bool {
+      app.entitlements(of: records, for: nil, at: day(days)).everHadAccess
+    }
+    #expect(!had(CustomerRecords()))
+    let trial = CustomerRecords(trial: Trial(startedAt: day(0), endsAt: day(10)))
+    #expect(had(trial) && had(trial, at: 400))
+    let running = CustomerRecords(subscriptions: [try subscription(period("1000", from: 0, to: 30))])
+    #expect(had(running) && had(running, at: 400))
+    let refunded = CustomerRecords(
+      subscriptions: [try subscription(period("1000", from: 0, to: 30, revoked: 3, signed: 3))])
+    #expect(had(refunded, at: 4))
+    // A grant that ended, one that was revoked, and one that has not begun.
+    let grant = Grant(id: UUID(), tier: "family", startsAt: day(2), endsAt: day(5))
+    #expect(had(CustomerRecords(grants: [grant]), at: 400))
+    #expect(had(CustomerRecords(hadGrant: true)))
+    #expect(!had(CustomerRecords(grants: [grant])))
+    // Free access is everyone's and makes no customer a former one.
+    let free = FreeAccess([FreeAccess.Period(startsAt: day(0), endsAt: day(2))])
+    let opened = app.entitlements(of: CustomerRecords(freeAccess: free), for: nil, at: day(1))
+    #expect(opened.isAccessGranted && !opened.everHadAccess)
+    #expect(!had(CustomerRecords(freeAccess: free), at: 3))
+    // What never gave access: a product that the catalog does not have, and the sandbox for customers who are no testers.
+    #expect(
+      !had(
+        CustomerRecords(
+          subscriptions: [try subscription(period("1000", from: 0, to: 30, product: "unheard"))])))
+    #expect(
+      !had(
+        CustomerRecords(
+          subscriptions: [try subscription(period("1000", from: 0, to: 30, environment: .sandbox))],
+          trial: Trial(startedAt: day(0), endsAt: day(10), environment: .sandbox))))
+  }
+
   @Test func `entitlements have their end and the end of offline use`() throws {
     let one = try subscription(period("1000", from: 0, to: 30))
     let entitlements = sampleApp().entitlements(

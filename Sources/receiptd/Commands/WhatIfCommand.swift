@@ -75,6 +75,12 @@ struct WhatIfCommand: AsyncParsableCommand {
     guard descriptor >= 0 else {
       throw Startup.failure("what-if: cannot write \(path): \(String(cString: strerror(errno)))")
     }
-    return FileHandle(fileDescriptor: descriptor, closeOnDealloc: true)
+    let file = FileHandle(fileDescriptor: descriptor, closeOnDealloc: true)
+    // A file that existed keeps its mode. Devices such as /dev/stdout are left alone.
+    var status = stat()
+    if fstat(descriptor, &status) == 0, status.st_mode & S_IFMT == S_IFREG, fchmod(descriptor, 0o600) != 0 {
+      throw Startup.failure("what-if: cannot make \(path) private: \(String(cString: strerror(errno)))")
+    }
+    return file
   }
 }

@@ -42,6 +42,7 @@ import Testing
     #expect(screenTime.offline == .grace)
     for user in ["com.swiftclimb.app", "com.heatlab.app", "com.thaqalayn.app"] {
       #expect(catalog[user]?.offline == .paidTime)
+      #expect(catalog[user]?.offlineGraceDays == 7)
     }
     #expect(climbing.clientWrites == .observe)
     #expect(catalog.apps.filter(\.isDefault).map(\.bundleID) == ["com.screentimerewards"])

@@ -24,11 +24,20 @@ import Testing
       ADD COLUMN IF NOT EXISTS is_premium BOOLEAN DEFAULT false,
       ADD COLUMN IF NOT EXISTS bookmark_limit INTEGER DEFAULT 2,
       ADD COLUMN IF NOT EXISTS created_at timestamptz DEFAULT now();
-    CREATE TABLE IF NOT EXISTS subscriptions (id UUID PRIMARY KEY);
-    CREATE INDEX IF NOT EXISTS idx_device_id ON subscriptions (device_id);
-    CREATE INDEX IF NOT EXISTS idx_original_transaction_id ON subscriptions (original_transaction_id);
-    CREATE INDEX IF NOT EXISTS idx_status ON subscriptions (status);
     """
+
+  /// The migration of ScreenTime Rewards' old backend, by a runner that skips what exists.
+  private static func screenTimeMigration() throws -> String {
+    let file = URL(filePath: #filePath).deletingLastPathComponent().appending(
+      path: "../Fixtures/Live/screentime.sql")
+    let script = try String(contentsOf: file.standardizedFileURL, encoding: .utf8)
+    let schema = try #require(script.components(separatedBy: "INSERT INTO").first)
+    #expect(schema.contains("CREATE TABLE subscriptions (") && schema.contains("CREATE INDEX idx_status"))
+    return
+      schema
+      .replacing("CREATE TABLE ", with: "CREATE TABLE IF NOT EXISTS ")
+      .replacing("CREATE INDEX ", with: "CREATE INDEX IF NOT EXISTS ")
+  }
 
   /// The columns and indexes of the apps' tables.
   private static let shape = """
@@ -48,8 +57,35 @@ import Testing
       try await database.withPool { pool in
         let before = try await texts(Self.shape, on: pool)
         #expect(before.contains { $0.hasPrefix("CREATE UNIQUE INDEX idx_original_transaction_id") })
-        try await LiveTables.run(Self.migrations, on: pool)
+        try await LiveTables.run(Self.migrations + Self.screenTimeMigration(), on: pool)
         #expect(try await texts(Self.shape, on: pool) == before)
+      }
+    }
+  }
+
+  @Test func `a new database has every column of the old table, with a default where it had one`()
+    async throws
+  {
+    /// The names of the columns, and of those with a default.
+    func columns(_ pool: PostgresPool) async throws -> [String] {
+      try await texts(
+        """
+        SELECT attname || CASE WHEN atthasdef THEN ' default' ELSE '' END AS text FROM pg_attribute
+        WHERE attrelid = 'public.subscriptions'::regclass AND attnum > 0 AND NOT attisdropped
+        """, on: pool)
+    }
+    var old: [String] = []
+    try await withTestDatabase { database in
+      try await database.withPool { pool in
+        try await LiveTables.run(Self.screenTimeMigration(), on: pool)
+        old = try await columns(pool)
+      }
+    }
+    #expect(old.count == 13 && old.contains("updated_at default"))
+    try await withTestDatabase(migrationsFolder: Harness.migrations) { database in
+      try await database.withPool { pool in
+        let new = try await columns(pool)
+        #expect(Set(old).subtracting(new) == [])
       }
     }
   }
@@ -62,11 +98,13 @@ import Testing
           INSERT INTO subscriptions (device_id, original_transaction_id, transaction_id, product_id, tier, status, purchase_date)
           VALUES ('ABC123-DEF456', '2000000123456789', '2000000123456789', 'com.screentimerewards.family.monthly', 'family',
             'active', now())
-          RETURNING auto_renew_enabled, last_validated_at IS NOT NULL AS is_validated, created_at IS NOT NULL AS is_dated
+          RETURNING auto_renew_enabled, last_validated_at IS NOT NULL AS is_validated, created_at IS NOT NULL AS is_dated,
+            updated_at IS NOT NULL AS is_updated
           """)[0]
         #expect(try row.decode("auto_renew_enabled", as: Bool.self))
         #expect(try row.decode("is_validated", as: Bool.self))
         #expect(try row.decode("is_dated", as: Bool.self))
+        #expect(try row.decode("is_updated", as: Bool.self))
         let preferences = try await pool.query(
           """
           INSERT INTO user_preferences (user_id) VALUES (gen_random_uuid())

@@ -88,6 +88,46 @@ import Testing
     }
   }
 
+  @Test func `phone, iPad and watch of one Apple Account all keep their access`() async throws {
+    try await withShippedApps { harness in
+      let bought = try await buys(Heatlab.annual, in: harness)
+      let devices = ["phone", "ipad", "watch"]
+      // Each shows the purchase at every launch, on several days.
+      for _ in 0..<3 {
+        for device in devices {
+          let shown = try await harness.device(device, shows: bought)
+          #expect(shown.string("entitlements.tier") == "pro")
+          for other in try await holders(harness) { #expect(try await hasPro(other, in: harness)) }
+        }
+        harness.clock.advance(days: 2)
+      }
+      #expect(try await holders(harness).sorted() == devices.sorted())
+      #expect(try await harness.actions().allSatisfy { $0.action == "share" })
+      harness.clock.set(try #require(bought.transaction.expiresDate))
+      for device in devices { #expect(try await hasPro(device, in: harness) == false) }
+      try await harness.happens(.renew, to: bought.originalTransactionID)
+      for device in devices { #expect(try await hasPro(device, in: harness)) }
+    }
+  }
+
+  @Test func `Heatlab's Pro is kept offline for the paid time, and for 7 days after the last response`()
+    async throws
+  {
+    try await withShippedApps { harness in
+      let bought = try await buys(Heatlab.annual, in: harness)
+      let end = try #require(bought.transaction.expiresDate)
+      let shown = try await harness.device("phone", shows: bought)
+      #expect(shown.date("entitlements.offlineGraceUntil") == end)
+      harness.clock.set(end - 86_400)
+      let late = try await harness.entitlements("phone", of: Heatlab.bundleID)
+      #expect(late.date("entitlements.offlineGraceUntil") == harness.clock.now + 7 * 86_400)
+      harness.clock.set(end)
+      #expect(
+        try await harness.entitlements("phone", of: Heatlab.bundleID).isNull("entitlements.offlineGraceUntil")
+      )
+    }
+  }
+
   @Test(arguments: ["keep", "transfer", "transferWhenInactive"])
   func `whatever the transfer policy, a third device replaces the one with the oldest proof`(
     policy: String

@@ -64,6 +64,19 @@ import Testing
     }
   }
 
+  @Test func `a Thaqalayn lifetime purchase never ends offline, until a response tells of a refund`()
+    async throws
+  {
+    try await withShippedApps { harness in
+      let anna = harness.user(of: Thaqalayn.bundleID)
+      let bought = try await anna.buys(Thaqalayn.tafsir)
+      let answer = try await anna.fetches()
+      #expect(answer.string("entitlements.offlineGraceUntil") == "9999-12-31T23:59:59Z")
+      try await harness.happens(.refundLatest, to: bought.originalTransactionID)
+      #expect(try await anna.fetches().isNull("entitlements.offlineGraceUntil"))
+    }
+  }
+
   @Test func `a Thaqalayn user is free after a refund`() async throws {
     try await withShippedApps { harness in
       let anna = harness.user(of: Thaqalayn.bundleID)

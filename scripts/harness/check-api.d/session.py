@@ -50,11 +50,12 @@ class Session:
             "signedPayload": self.climb["notification"]["signedPayload"],
             "signedAppTransaction": self.launch["signedAppTransaction"],
             "originalTransactionID": self.family["originalTransactionID"], "grant": self.grant,
+            "premium_original_transaction_id": self.climb["originalTransactionID"],
             "id": self.family["originalTransactionID"],
             "notificationUUID": self.replayed["uuid"], "pairingCode": self.code,
             "events": [{**event, "at": self.now} for event in body.get("events", [])],
         }
-        if name in ("forged", "unknownTransaction"):
+        if name in ("forged", "unknownTransaction", "unknownColumns"):
             return body
         return {member: signed.get(member, value) for member, value in body.items()}
 

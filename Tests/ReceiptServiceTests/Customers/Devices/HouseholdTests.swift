@@ -151,6 +151,33 @@ import Testing
     }
   }
 
+  @Test func `a child had access as long as it is active, and after that only by what was its own`()
+    async throws
+  {
+    try await withScreenTime { harness in
+      func had(_ child: String) async throws -> Bool? {
+        try await harness.child(child).bool("entitlements.everHadAccess")
+      }
+      try await harness.device("mother", buys: ScreenTime.individual)
+      #expect(try await had("ann") == false)
+      _ = try await harness.launch("ben", secret: Self.secret("ben"))
+      #expect(try await harness.join("ann", to: "mother").status == 201)
+      harness.clock.advance(seconds: 1)
+      #expect(try await had("ann") == true)
+      let bought = try await harness.device("father", buys: ScreenTime.family)
+      #expect(try await harness.join("cai", to: "father").status == 201)
+      #expect(try await had("cai") == true)
+      try await harness.happens(.refundLatest, to: bought.originalTransactionID)
+      #expect(try await harness.childState("cai") == "expired paused parent_without_access")
+      #expect(try await had("cai") == false)
+      #expect(try await harness.unpair("ann", from: "mother").status == 200)
+      #expect(try await had("ann") == false)
+      // A trial of its own stays.
+      harness.clock.advance(days: 60)
+      #expect(try await had("ben") == true)
+    }
+  }
+
   @Test func `a child without a purchase is no parent`() async throws {
     try await withScreenTime { harness in
       try await harness.device("mother", buys: ScreenTime.family)

@@ -226,4 +226,32 @@ import Testing
       #expect(try await harness.profileRow(of: user)?.product == "grant:premium")
     }
   }
+
+  @Test
+  func `a refunded purchase, an ended grant and a revoked one make a former customer, and a new one is none`()
+    async throws
+  {
+    try await withHarness { harness in
+      let ada = try #require(Harness.ada)
+      func had(_ user: UUID) async throws -> Bool? {
+        let answer = try await harness.profile(of: user, token: harness.token(for: user))
+        #expect(answer.bool("entitlements.isAccessGranted") == false)
+        return answer.bool("entitlements.everHadAccess")
+      }
+      func grant(_ user: UUID) async throws -> String {
+        try await harness.desk.grant(
+          to: user.uuidString, bundleID: TestApps.climbing, tier: "premium", days: 7, by: ada, isForced: true
+        ).grant
+      }
+      let (buyer, bought) = try await harness.customer()
+      try await harness.happens(.refundLatest, to: bought.originalTransactionID)
+      let (ended, revoked) = (UUID(), UUID())
+      _ = try await grant(ended)
+      let second = try await grant(revoked)
+      _ = try await harness.desk.revokeGrant(#require(UUID(uuidString: second)), by: ada)
+      harness.clock.advance(days: 8)
+      for former in [buyer, ended, revoked] { #expect(try await had(former) == true) }
+      #expect(try await had(UUID()) == false)
+    }
+  }
 }

@@ -177,4 +177,45 @@ import Testing
       #expect(answer.status == 201)
     }
   }
+
+  @Test func `while new trials are paused, a device with a trial goes on and a new one gets 409`()
+    async throws
+  {
+    let shipped = try ScreenTime.configuration()
+    let paused = shipped.replacing(
+      #""bundleID": "\#(ScreenTime.bundleID)","#,
+      with: #""bundleID": "\#(ScreenTime.bundleID)", "newTrials": "paused","#)
+    #expect(paused != shipped)
+    try await withScreenTime { harness in
+      let first = try await harness.launch("phone", account: "anna")
+      #expect(first.status == 201)
+      let service = try await harness.service(configuration: paused)
+      try await harness.serving(service) { address in
+        func launch(_ device: String, _ account: String) async throws -> Answer {
+          let signed = try harness.store.appTransaction(of: ScreenTime.bundleID, accountID: account).signed
+          return try await harness.send(
+            .post, "/api/v1/trials",
+            json: #"{"deviceID": "\#(device)", "signedAppTransaction": "\#(signed)"}"#,
+            to: address)
+        }
+        // The same device, and another one of its Apple Account.
+        for device in ["phone", "reinstalled"] {
+          let running = try await launch(device, "anna")
+          #expect(running.status == 200)
+          #expect(running.date("trial.endsAt") == first.date("trial.endsAt"))
+          #expect(running.string("entitlements.status") == "trial")
+        }
+        let refused = try await launch("tablet", "boris")
+        #expect(refused.status == 409 && refused.code == "trials_paused")
+        #expect(refused.bool("success") == false)
+        #expect(refused.string("error") == "Free trials are not available right now.")
+        #expect(try await begun(harness) == 1)
+        #expect(try await harness.entitlements("tablet").string("entitlements.status") == "expired")
+      }
+      await service.close()
+      let reopened = try await harness.launch("tablet", account: "boris")
+      #expect(reopened.status == 201)
+      #expect(reopened.date("trial.endsAt") == harness.clock.now + 30 * ScreenTime.day)
+    }
+  }
 }

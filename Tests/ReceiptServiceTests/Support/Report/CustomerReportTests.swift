@@ -1,3 +1,4 @@
+import Actions
 import AppStore
 import AppStoreSimulator
 import Foundation
@@ -269,5 +270,22 @@ import Text
     #expect(page.text.filter { $0 == "x" }.count == 200)
     #expect(page.text.contains("end"))
     #expect(lines[1].hasPrefix("             word"))
+  }
+
+  @Test func `support sees that a family has priority, and that an individual has none`() async throws {
+    try await withScreenTime { harness in
+      let agent = try await ConsoleBrowser(harness, .agent)
+      for (device, product) in [("mother", ScreenTime.family), ("phone", ScreenTime.individual)] {
+        try await harness.device(device, buys: product)
+        let isFamily = product == ScreenTime.family
+        let text = try await harness.desk.customer(device).description
+        let lines = text.split(separator: "\n").map {
+          $0.split(whereSeparator: \.isWhitespace).joined(separator: " ")
+        }
+        #expect(lines.contains("support priority, as the tier promises") == isFamily, "\(text)")
+        let page = try await agent.page("/console/customer/\(device)")
+        #expect(page.contains(#"<span class="tag warn">priority</span>"#) == isFamily, "\(device)")
+      }
+    }
   }
 }
