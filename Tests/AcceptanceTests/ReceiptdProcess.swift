@@ -35,6 +35,11 @@ final class ReceiptdProcess: Sendable {
   /// Another start with the same settings and an empty log.
   func another() throws -> ReceiptdProcess { try ReceiptdProcess(environment: environment, log: log) }
 
+  /// Runs another command with the same settings.
+  func run(_ command: String) async throws -> Command.Result {
+    try await Command(Self.executable.path, [command], environment: environment).run()
+  }
+
   /// The process did not become ready, or did not log a line, within two minutes.
   private struct Silence: Error {
     let of: String

@@ -30,6 +30,19 @@ struct ControlTests {
     }
   }
 
+  @Test func `a request without a simulator says where nothing answers and what to start`() async throws {
+    let server = try await SimulatorServer(store: SimulatedAppStore())
+    let address = "http://\(try server.start())"
+    await server.shutdown()
+    let error = await #expect(throws: ControlClient.Unreachable.self) {
+      _ = try await ControlClient(base: address).send(.get, "/control/notifications")
+    }
+    #expect(
+      error?.description
+        == "nothing answers at \(address); start `appstore-simulator serve` or `appstore-simulator xcode`, or name its address with --url"
+    )
+  }
+
   private struct Fixture {
     let store: SimulatedAppStore
     let webhook: Webhook

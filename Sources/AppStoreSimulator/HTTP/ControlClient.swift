@@ -23,14 +23,31 @@ public struct ControlClient: Sendable {
     public var description: String { "\(status): \(body)" }
   }
 
+  /// No simulator at the address.
+  public struct Unreachable: Error, CustomStringConvertible {
+    /// The address.
+    public let base: String
+
+    /// What to start, and the option that names another address.
+    public var description: String {
+      "nothing answers at \(base); start `appstore-simulator serve` or `appstore-simulator xcode`, or name its address with --url"
+    }
+  }
+
   /// Sends a request to a path such as `/control/notifications` and returns the JSON of the answer.
   public func send(
     _ method: HTTPRequest.Method, _ path: String, json: Data? = nil
   ) async throws -> [UInt8] {
-    let response = try await client.send(
-      CurlRequest(
-        method: method, url: base + path, headers: [.contentType: "application/json"],
-        body: Array(json ?? Data()), timeout: .seconds(60)))
+    let request = CurlRequest(
+      method: method, url: base + path, headers: [.contentType: "application/json"],
+      body: Array(json ?? Data()), timeout: .seconds(60))
+    let response: CurlResponse
+    do {
+      response = try await client.send(request)
+    } catch {
+      if case .couldNotConnect = error { throw Unreachable(base: base) }
+      throw error
+    }
     guard (200...299).contains(response.status) else {
       throw Failure(status: response.status, body: String(decoding: response.body, as: UTF8.self))
     }

@@ -23,7 +23,7 @@ package struct CustomerChange: Sendable, Hashable {
 package enum CustomerChanges {
   /// Adds one row for each customer and each destination of its app, and for the children's devices of a parent's,
   /// which have what it has. An existing row is reset, so that it is due again, also if it is being sent, was
-  /// delivered, or was given up.
+  /// delivered, or was given up. Customers of StoreKit tests in Xcode are left out; see ``told(of:)``.
   /// - Parameter isErased: whether to tell that the customers were erased, to all webhooks of their apps. If one comes
   ///   back before that is delivered, the state follows it.
   /// - Parameter endsPairing: whether a child's device lost a pairing. The row of a device with nothing on record is
@@ -51,6 +51,7 @@ package enum CustomerChanges {
       FROM told JOIN devices d ON d.bundle_id = told.bundle_id AND d.device_id = told.key
       WHERE told.bundle_id = ANY(\(parents))
       """
+    let apps = isErased ? [] : Set(changes.map(\.bundleID)).compactMap { catalog[$0] }
     let payload: Query = isErased ? "'{\"erased\": true}'" : endsPairing ? lastOfUnused : "'{}'"
     return """
       INSERT INTO outbox (destination, key, bundle_id, endpoint, payload, created_at, next_attempt_at)
@@ -59,8 +60,34 @@ package enum CustomerChanges {
         \(each: targets.map(\.destination.bundleID)), \(each: targets.map(\.destination.endpoint)))) AS change)
       SELECT change.*, (\(payload))::jsonb, \(instant)::timestamptz, \(instant)::timestamptz
       FROM (SELECT * FROM told \(children)) AS change
+      \(told(of: apps))
       ORDER BY 1, 2, 3, 4
       \(unescaped: resetExisting)
+      """
+  }
+
+  /// The condition on `change` that leaves out customers whose records are of StoreKit tests in Xcode alone: no
+  /// destination knows them. A customer, or the parent of a child's device, with any other record is told of, and one
+  /// whose state the destination has, whatever is left of the records. Empty without an app that accepts data of Xcode.
+  private static func told(of apps: [App]) -> Query {
+    let development = apps.filter { $0.environments.contains(.xcode) }.map(\.bundleID).sorted()
+    guard !development.isEmpty else { return "" }
+    return """
+      WHERE NOT change.bundle_id = ANY(\(development))
+        OR EXISTS (SELECT FROM outbox known WHERE known.destination = change.destination AND known.key = change.key
+          AND known.bundle_id = change.bundle_id AND known.endpoint = change.endpoint AND NOT known.payload ? 'erased')
+        OR EXISTS (
+          SELECT FROM (SELECT change.key AS id
+            UNION ALL SELECT d.device_id FROM devices d
+            WHERE d.bundle_id = change.bundle_id AND d.child_device_id = change.key) AS person
+          JOIN (SELECT bundle_id, coalesce(user_id::text, device_id) AS id FROM subscriptions
+              WHERE environment <> 'Xcode'
+            UNION ALL SELECT s.bundle_id, h.device_id FROM purchase_devices h
+              JOIN subscriptions s USING (original_transaction_id) WHERE s.environment <> 'Xcode'
+            UNION ALL SELECT bundle_id, device_id FROM trials WHERE environment <> 'Xcode'
+            UNION ALL SELECT bundle_id, coalesce(user_id::text, device_id) FROM grants WHERE environment <> 'Xcode'
+          ) AS record ON record.id = person.id
+          WHERE record.bundle_id = change.bundle_id)
       """
   }
 
@@ -133,13 +160,15 @@ package enum CustomerChanges {
     ) -> Query {
       """
       INSERT INTO outbox (destination, key, bundle_id, endpoint, payload, created_at, next_attempt_at)
-      SELECT place.destination, customer.id, \(app.bundleID), place.endpoint, '{}', \(instant)::timestamptz,
-        \(instant)::timestamptz
-      FROM unnest(\(destinations.map(\.kind.rawValue))::text[], \(destinations.map(\.endpoint))::text[])
-          AS place (destination, endpoint),
-        unnest(\(ids)::text[]) AS customer (id)
-      WHERE NOT EXISTS (
-        SELECT FROM support_actions WHERE action = 'erase-customer' AND to_customer = customer.id)
+      SELECT change.*, '{}', \(instant)::timestamptz, \(instant)::timestamptz
+      FROM (
+        SELECT place.destination, customer.id AS key, \(app.bundleID)::text AS bundle_id, place.endpoint
+        FROM unnest(\(destinations.map(\.kind.rawValue))::text[], \(destinations.map(\.endpoint))::text[])
+            AS place (destination, endpoint),
+          unnest(\(ids)::text[]) AS customer (id)
+        WHERE NOT EXISTS (
+          SELECT FROM support_actions WHERE action = 'erase-customer' AND to_customer = customer.id)) AS change
+      \(told(of: [app]))
       ORDER BY 1, 2, 3, 4
       \(unescaped: resetExisting)
         -- The customer was erased after the page was read.

@@ -42,6 +42,7 @@ package struct Doctor: Sendable {
     add(apps)
     guard let settings else { return false }
     add([roots(settings)])
+    if let problem = catalog.flatMap({ xcodeCertificates(settings, $0) }) { add([problem]) }
     add(await database(settings, catalog))
     if let catalog {
       add(await store(settings, catalog))
@@ -71,6 +72,16 @@ package struct Doctor: Sendable {
       CheckResult(
         subject: "settings", isOK: true, isWarning: true,
         message: "\(line.names.joined(separator: ", ")) \(line.message)")
+    }
+  }
+
+  /// A certificate of Xcode that cannot be used: the server does not start with it.
+  private func xcodeCertificates(_ settings: Settings, _ catalog: AppCatalog) -> CheckResult? {
+    do throws(ConfigurationProblem) {
+      _ = try XcodeCertificates(catalog, settings)
+      return nil
+    } catch {
+      return .fail("xcode", "\(error)", "name the certificate that Xcode saved; see docs/xcode.md")
     }
   }
 

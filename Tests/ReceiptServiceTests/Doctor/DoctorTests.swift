@@ -111,6 +111,15 @@ import Work
           },
           "cloudkit: cannot read /nowhere.pem"
         ),
+        (
+          {
+            $0.replacing(
+              "\"grace\": { \"days\"",
+              with:
+                #""environments": ["Xcode"], "xcode": { "certificates": ["/nowhere.cer"] }, "grace": { "days""#
+            )
+          }, "xcode.certificates of com.example.family: cannot read /nowhere.cer"
+        ),
       ]
       for (change, failure) in cases {
         try await withConfiguration(change(good)) { file in

@@ -8,8 +8,11 @@ import Postgres
 import Sockets
 import Subscriptions
 import Testing
+import Text
 
 @testable import Actions
+@testable import Customers
+@testable import Numbers
 @testable import ReceiptService
 @testable import Support
 
@@ -34,12 +37,13 @@ import Testing
   }
 
   private static func configuration(
-    certificate: String?, environments: String = #"["Xcode"]"#, grants: String = "everyone"
+    certificate: String?, environments: String = #"["Xcode"]"#, grants: String = "everyone",
+    and more: String = ""
   ) -> String {
     let xcode = certificate.map { #""xcode": { "certificates": ["\#($0)"] }, "# } ?? ""
     return """
       { "apps": [ { "bundleID": "\(ScreenTime.bundleID)", "appAppleID": 1500000002, "customer": "device",
-        "environments": \(environments), \(xcode)"sandboxGrants": "\(grants)",
+        "environments": \(environments), \(xcode)\(more)"sandboxGrants": "\(grants)",
         "products": { "com.screentimerewards.individual.monthly": { "tier": "individual" },
                       "com.screentimerewards.family.monthly": { "tier": "family" } },
         "tiers": { "individual": { "rank": 1, "features": { "childDevices": 1 } },
@@ -63,15 +67,24 @@ import Testing
     }
   }
 
-  private func service(_ harness: Harness, grants: String = "everyone", environments: String = #"["Xcode"]"#)
-    async throws -> Service
-  {
+  private func service(
+    _ harness: Harness, grants: String = "everyone", environments: String = #"["Xcode"]"#,
+    and more: String = ""
+  ) async throws -> Service {
+    try await withCertificate(of: harness) { certificate in
+      try await harness.service(
+        configuration: Self.configuration(
+          certificate: certificate, environments: environments, grants: grants, and: more),
+        settings: ["TEST_WEBHOOK_SECRET": WebhookReceiver.secret])
+    }
+  }
+
+  /// Runs `body` with the file of the simulator's certificate of Xcode.
+  private func withCertificate<R>(of harness: Harness, _ body: (String) async throws -> R) async throws -> R {
     let certificate = FileManager.default.temporaryDirectory.appending(path: "receiptd-xcode-\(UUID()).cer")
     defer { try? FileManager.default.removeItem(at: certificate) }
     try Data(harness.store.identity.xcode.certificates[0]).write(to: certificate)
-    return try await harness.service(
-      configuration: Self.configuration(
-        certificate: certificate.path, environments: environments, grants: grants))
+    return try await body(certificate.path)
   }
 
   private static let individual = "com.screentimerewards.individual.monthly"
@@ -124,6 +137,17 @@ import Testing
       #expect(
         try await development.validate("phone", refunded.signedTransaction).string("subscription.status")
           == "cancelled")
+      let other = try harness.buy(Self.individual, bundleID: ScreenTime.bundleID, in: .xcode)
+      #expect(
+        try await development.validate("phone", other.signedTransaction).string("entitlements.status")
+          == "active")
+      harness.clock.advance(seconds: 32 * 86_400)
+      let ended = try store.perform(.expire(nil), on: other.originalTransactionID)
+      let over = try await development.validate(
+        "phone", ended.signedTransaction, renewal: ended.signedRenewalInfo)
+      #expect(over.string("subscription.status") == "expired")
+      #expect(over.string("entitlements.status") == "expired")
+      #expect(over.bool("entitlements.isAccessGranted") == false)
       let rows = try await harness.pool.query("SELECT DISTINCT environment FROM transactions")
       #expect(try rows.map { try $0.decode("environment", as: String.self) } == ["Xcode"])
     }
@@ -202,6 +226,113 @@ import Testing
         #expect(told.status == 401)
         #expect(try await harness.count("subscriptions") == 0)
         #expect(try await harness.count("notifications") == 0)
+      }
+      await service.close()
+    }
+  }
+
+  @Test
+  func
+    `PUT premium takes what Xcode signs, and the app's webhook is told of a purchase in the sandbox alone`()
+    async throws
+  {
+    try await withHarness { harness in
+      let webhook = WebhookReceiver.webhook("https://hook.example")
+      let service = try await withCertificate(of: harness) { certificate in
+        let development = """
+          "customer": "user", "environments": ["Sandbox", "Xcode"], "xcode": { "certificates": ["\(certificate)"] },
+          "webhooks": [\(webhook)],
+          """
+        return try await harness.service(
+          configuration: TestApps.configuration(sandboxGrants: #""everyone""#).replacing(
+            #""customer": "user","#, with: development),
+          settings: ["TEST_WEBHOOK_SECRET": WebhookReceiver.secret])
+      }
+      try await harness.serving(service) { address in
+        let user = UUID()
+        func sync(_ environment: AppStore.Environment) async throws -> Answer {
+          let bought = try harness.buy(TestApps.monthly, token: user, in: environment)
+          return try await harness.send(
+            .put, "/api/v1/profiles/\(user.uuidString.lowercased())/premium",
+            json: #"{"signedTransactions": ["\#(bought.signedTransaction)"]}"#,
+            token: harness.token(for: user), to: address)
+        }
+        let answer = try await sync(.xcode)
+        #expect(answer.status == 200)
+        #expect(answer.bool("isPremium") == true)
+        #expect(
+          try await harness.count("subscriptions WHERE environment = 'Xcode' AND user_id = '\(user)'") == 1)
+        #expect(try await harness.count("outbox") == 0)
+        #expect(try await sync(.sandbox).status == 200)
+        #expect(try await harness.count("outbox WHERE key = '\(user.uuidString.lowercased())'") == 1)
+      }
+      await service.close()
+    }
+  }
+
+  @Test func `a day of purchases in Xcode changes no KPI`() async throws {
+    try await withDevelopment { development in
+      let harness = development.harness
+      try harness.becomes("03-01")
+      let app = try harness.store.appTransaction(of: ScreenTime.bundleID, in: .xcode).signed
+      let trial = ["deviceID": "phone", "bundleID": ScreenTime.bundleID, "signedAppTransaction": app]
+      #expect(try await development.post("/api/v1/trials", trial).status == 201)
+      let bought = try harness.buy(Self.individual, bundleID: ScreenTime.bundleID, in: .xcode)
+      #expect(try await development.validate("phone", bought.signedTransaction).status == 200)
+      for command in [SubscriptionCommand.changeProduct(Self.family), .refundLatest] {
+        harness.clock.advance(seconds: 60)
+        let next = try harness.store.perform(command, on: bought.originalTransactionID)
+        #expect(try await development.validate("phone", next.signedTransaction).status == 200)
+      }
+      harness.clock.advance(seconds: 60)
+      let (counter, day) = (development.service.numbers.counter, try harness.day("03-01"))
+      #expect(try await counter.count(day) == 0)
+      #expect(try await harness.everythingCounted() == [])
+      // The same rows of production are counted.
+      for table in ["transactions", "subscriptions"] {
+        _ = try await harness.pool.query("UPDATE \(unescaped: table) SET environment = 'Production'")
+      }
+      _ = try await counter.count(day)
+      #expect(try await harness.everythingCounted() != [])
+    }
+  }
+
+  @Test func `no webhook and no CloudKit container is told of a customer of Xcode alone`() async throws {
+    try await withHarness(
+      configuration: Self.configuration(certificate: nil, environments: #"["Sandbox"]"#), role: nil
+    ) { harness in
+      let service = try await service(
+        harness, environments: #"["Sandbox", "Xcode"]"#,
+        and: #""writeTo": ["cloudkit"], "webhooks": [\#(WebhookReceiver.webhook("https://hook.example"))], "#)
+      try await harness.serving(service) { address in
+        let development = Development(harness: harness, service: service, address: address)
+        let app = try #require(service.catalog[ScreenTime.bundleID])
+        func told() async throws -> [String] {
+          try await harness.pool.query("SELECT key FROM outbox ORDER BY key, destination").map {
+            try $0.decode("key", as: String.self)
+          }
+        }
+        // A trial, a purchase that a second device shares, and a child's device.
+        let signed = try harness.store.appTransaction(of: ScreenTime.bundleID, in: .xcode).signed
+        let trial = ["deviceID": "phone", "bundleID": ScreenTime.bundleID, "signedAppTransaction": signed]
+        #expect(try await development.post("/api/v1/trials", trial).status == 201)
+        let bought = try harness.buy(Self.family, bundleID: ScreenTime.bundleID, in: .xcode)
+        for device in ["phone", "tablet"] {
+          #expect(try await development.validate(device, bought.signedTransaction).status == 200)
+        }
+        let children = "/api/v1/devices/phone/children?bundleID=\(ScreenTime.bundleID)"
+        #expect(try await development.post(children, ["childDeviceID": "child"]).status == 201)
+        try await CustomerChanges.enqueueEveryone(of: app, at: harness.clock.now, in: harness.pool)
+        #expect(try await told() == [])
+        // A purchase of the sandbox on one of the devices.
+        let real = try harness.buy(Self.individual, bundleID: ScreenTime.bundleID, in: .sandbox)
+        #expect(try await development.validate("tablet", real.signedTransaction).status == 200)
+        #expect(try await told() == ["tablet", "tablet"])
+        // The end of the test data is told to those that knew of it.
+        _ = try await harness.pool.query("UPDATE outbox SET done_at = now()")
+        _ = try await ForgetXcodeRequest().perform(at: service.support, by: #require(Harness.ada))
+        #expect(try await told() == ["tablet", "tablet"])
+        #expect(try await harness.count("outbox WHERE key = 'tablet' AND done_at IS NULL") == 2)
       }
       await service.close()
     }
