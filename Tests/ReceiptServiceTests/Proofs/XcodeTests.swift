@@ -328,10 +328,16 @@ import Text
         let real = try harness.buy(Self.individual, bundleID: ScreenTime.bundleID, in: .sandbox)
         #expect(try await development.validate("tablet", real.signedTransaction).status == 200)
         #expect(try await told() == ["tablet", "tablet"])
+        // A child's device of a parent without data of Xcode.
+        let other = try harness.buy(Self.individual, bundleID: ScreenTime.bundleID, in: .sandbox)
+        #expect(try await development.validate("parent", other.signedTransaction).status == 200)
+        let others = "/api/v1/devices/parent/children?bundleID=\(ScreenTime.bundleID)"
+        #expect(try await development.post(others, ["childDeviceID": "second"]).status == 201)
+        #expect(try await told() == ["parent", "parent", "second", "second", "tablet", "tablet"])
         // The end of the test data is told to those that knew of it.
         _ = try await harness.pool.query("UPDATE outbox SET done_at = now()")
         _ = try await ForgetXcodeRequest().perform(at: service.support, by: #require(Harness.ada))
-        #expect(try await told() == ["tablet", "tablet"])
+        #expect(try await told() == ["parent", "parent", "second", "second", "tablet", "tablet"])
         #expect(try await harness.count("outbox WHERE key = 'tablet' AND done_at IS NULL") == 2)
       }
       await service.close()
