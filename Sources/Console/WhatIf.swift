@@ -58,6 +58,7 @@ private final class WhatIfPage: Sendable {
     let isMissing: Bool
     let groups: [Group]
     let hasGroups: Bool
+    let children: String?
 
     init(_ report: WhatIfReport, from now: Date) {
       app = report.app
@@ -72,6 +73,7 @@ private final class WhatIfPage: Sendable {
       }
       noticing = report.groups.values.reduce(0) { $0 + $1.now + $1.later }
       hasGroups = !groups.isEmpty
+      children = report.childrenWords?.withCapital
     }
   }
 

@@ -9,7 +9,7 @@ import Work
 /// Compares what the customers have with what they would have under another configuration. It writes nothing.
 ///
 /// A customer's purchases are folded again from the signed facts, by the same code that folds them for the ledger.
-/// Children's devices follow their parents and are not compared.
+/// Children's devices follow their parents: they are counted with them, and not compared by themselves.
 package struct WhatIf: Sendable {
   let current: AppCatalog
   let other: AppCatalog
@@ -34,6 +34,8 @@ package struct WhatIf: Sendable {
     package let before: Entitlements
     package let after: Entitlements
     package let revenue: MonthlyRevenue
+    /// How many children's devices the customer's own pairings open, before the change and after it.
+    package let children: (before: Int, after: Int)
   }
 
   /// Compares all customers of the apps.
@@ -100,16 +102,20 @@ package struct WhatIf: Sendable {
         }.map(\.originalTransactionID)
       ).sorted()
       let facts = try await connection.facts(of: purchases)
+      let children =
+        app.limitsDevices ? try await connection.children(of: customers.compactMap(\.deviceID), in: app) : [:]
       return try customers.compactMap {
         try Task.checkCancellation()
-        return finding($0, records[$0], facts, records.freeAccessByApp[app], in: app, at: instant)
+        return finding(
+          $0, records[$0], facts, records.freeAccessByApp[app], children: children[$0.id] ?? 0, in: app,
+          at: instant)
       }
     }
   }
 
   private func finding(
     _ customer: Customer, _ records: CustomerRecordSet, _ facts: [String: SubscriptionFacts],
-    _ freeAccess: FreeAccess, in app: App, at instant: Date
+    _ freeAccess: FreeAccess, children: Int, in app: App, at instant: Date
   ) -> Finding? {
     // Which of several trials counts depends on the time too.
     func former(at instant: Date) -> Entitlements {
@@ -130,9 +136,10 @@ package struct WhatIf: Sendable {
     for stored in records.subscriptions where stored.bundleID == app.bundleID {
       revenue.add(stored.subscription, in: app, at: instant)
     }
+    let (before, after) = (former(at: change.at), latter(at: change.at))
     return Finding(
-      customer: customer, bundleID: app.bundleID, change: change,
-      before: former(at: change.at), after: latter(at: change.at), revenue: revenue)
+      customer: customer, bundleID: app.bundleID, change: change, before: before, after: after,
+      revenue: revenue, children: (before.openChildren(of: children), after.openChildren(of: children)))
   }
 }
 
@@ -147,6 +154,13 @@ package enum WhatIfProblem: Error, CustomStringConvertible {
     case .otherCustomers(let bundleID):
       "\(bundleID): 'customer' differs; receiptd cannot tell which user has which device"
     }
+  }
+}
+
+extension Entitlements {
+  /// How many of a parent's children's devices they open.
+  fileprivate func openChildren(of paired: Int) -> Int {
+    isAccessGranted ? min(paired, features.limit(for: Household.limitFeature) ?? paired) : 0
   }
 }
 
@@ -179,6 +193,21 @@ extension CustomerRecordSet {
 }
 
 extension PostgresConnection {
+  /// The number of the children's devices that each of these devices paired itself. Another device of the same plan has
+  /// its own.
+  fileprivate nonisolated(nonsending) func children(of devices: [String], in app: App) async throws
+    -> [String: Int]
+  {
+    let rows = try await query(
+      """
+      SELECT device_id, count(*) AS children FROM devices
+      WHERE bundle_id = \(app.bundleID) AND device_id = ANY(\(devices)) GROUP BY device_id
+      """)
+    return try rows.reduce(into: [:]) {
+      $0[try $1.decode("device_id")] = try $1.decode("children", as: Int.self)
+    }
+  }
+
   /// The signed facts of these purchases.
   fileprivate nonisolated(nonsending) func facts(of purchases: [String]) async throws
     -> [String: SubscriptionFacts]

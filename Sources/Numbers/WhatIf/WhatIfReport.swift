@@ -22,6 +22,10 @@ package struct WhatIfReport: Sendable {
   }
 
   package private(set) var groups: [AccessChange.Kind: Group] = [:]
+  /// How many children's devices of these customers would be paused.
+  package private(set) var pausedChildren = 0
+  /// How many would open.
+  package private(set) var openedChildren = 0
 
   init(app: App, isMissing: Bool) {
     bundleID = app.bundleID
@@ -40,6 +44,17 @@ package struct WhatIfReport: Sendable {
     }
     group.revenue.add(finding.revenue)
     groups[finding.change.kind] = group
+    let opened = finding.children.after - finding.children.before
+    if opened < 0 { pausedChildren -= opened } else { openedChildren += opened }
+  }
+}
+
+extension WhatIfReport {
+  /// What happens to children's devices, in words; `nil` for nothing.
+  package var childrenWords: String? {
+    let words = [(pausedChildren, "paused"), (openedChildren, "opened")].filter { $0.0 > 0 }
+      .map { "\($0.0) would be \($0.1)" }
+    return words.isEmpty ? nil : "children's devices: " + words.joined(separator: ", ")
   }
 }
 
@@ -58,6 +73,7 @@ extension WhatIfReport: CustomStringConvertible {
       lines.append("    \(times.joined(separator: ", "))")
       if !revenue.isEmpty { lines.append("    they stand for \(revenue) a month") }
     }
+    if let childrenWords { lines.append("  \(childrenWords)") }
     return lines.joined(separator: "\n")
   }
 }

@@ -16,7 +16,7 @@ struct WhatIfCommand: AsyncParsableCommand {
     discussion: """
       Folds the purchases of all customers under the other apps.json and compares the result with what they have now, and \
       with what time will change. It lists the kinds of changes, the gravest first, with the monthly revenue that the customers stand for. \
-      It changes nothing and may run beside a server. Trials that run keep their end. Children's devices follow their parents and are not compared.
+      It changes nothing and may run beside a server. Trials that run keep their end. Children's devices follow their parents: it counts those that would be paused or opened.
       """)
 
   @Argument(help: ArgumentHelp("The other configuration.", valueName: "NEW-APPS.json"))

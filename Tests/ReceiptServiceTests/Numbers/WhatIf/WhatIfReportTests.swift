@@ -82,6 +82,31 @@ import Text
     }
   }
 
+  @Test func `children's devices that a smaller limit pauses, or a larger one opens, are counted`()
+    async throws
+  {
+    try await withScreenTime { harness in
+      try await harness.device("mother", buys: ScreenTime.family)
+      for child in ["ann", "ben", "cai"] {
+        #expect(try await harness.pair(child, to: "mother").status == 201)
+      }
+      func line(_ limit: Int) async throws -> String? {
+        let configuration = try ScreenTime.configuration()
+        let other = configuration.replacing(
+          "\"childDevices\": 5", with: "\"childDevices\": \(limit)")
+        #expect(limit == 5 || other != configuration)
+        return try await harness.service.compare(
+          with: AppCatalog(json: Data(other.utf8), named: "other"), bundleID: ScreenTime.bundleID,
+          at: harness.clock.now, progress: { _, _ in }, found: { _ in }
+        ).first?.childrenWords
+      }
+      #expect(try await line(1) == "children's devices: 2 would be paused")
+      #expect(try await line(5) == nil)
+      // Already three of five are open.
+      #expect(try await line(6) == nil)
+    }
+  }
+
   @Test func `kinds of changes are ordered by their gravity`() {
     let kinds: [AccessChange.Kind] = [
       .losesAccess, .changesTier(from: "family", to: "individual"), .changesFeatures(["analytics"]),
