@@ -28,7 +28,7 @@ struct ShownPurchase: Sendable {
   let devices: [Device]
   let hasDevices: Bool
   let refunds: [Refund]
-  /// What support prefers that Apple does about a refund.
+  /// The answer about a refund that support has set, and the person.
   let preference: String?
   let signed: Moment?
   let note: String?

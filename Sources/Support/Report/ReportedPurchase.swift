@@ -47,7 +47,7 @@ package struct ReportedPurchase: Sendable {
   package var devices: [ReportedHolder]
   /// The App Store's questions about refunds of it, the open ones first.
   package var refundRequests: [ReportedRefundRequest]
-  /// What support prefers that Apple does about a refund; `nil` if nobody has said so.
+  /// The answer about a refund that support has set; `nil` if no person has set one.
   package var refundPreference: RefundAnswer.Preference?
   package var opensSomething: Bool
   /// Why it is not counted; `null` if it is.

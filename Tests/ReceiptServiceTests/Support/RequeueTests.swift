@@ -76,7 +76,7 @@ import Testing
       #expect(try await Self.requeue(row, in: harness).requeued == 1)
       #expect(try await harness.count("store_calls WHERE settled_at IS NULL AND body IS NOT NULL") == 1)
 
-      // Without its body nobody could repeat it, and another answer might contradict the first.
+      // A call of unknown end whose body is not stored is refused: a new body could differ from the one that Apple has.
       for change: Query in [
         "outcome = 'unknown', body = NULL",
         "outcome = 'sent'", "outcome = 'no_consent'", "outcome = 'refused', deadline = \(now - 1)",
