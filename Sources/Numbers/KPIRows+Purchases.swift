@@ -29,7 +29,7 @@ extension KPIRows {
       SELECT t.transaction_id, t.original_transaction_id, t.bundle_id, t.app_transaction_id, t.kind, t.renews,
         t.is_restored, t.is_paid, t.is_upgraded, t.purchase_date, t.expiry_date, t.revoked_at, t.other_claims,
         coalesce(p.tier, '') AS tier, coalesce(p.product_id, t.product_id) AS product_id,
-        t.purchase_date + p.access_days * interval '24 hours' AS access_ends_at,
+        t.product_id AS store_product_id, t.purchase_date + p.access_days * interval '24 hours' AS access_ends_at,
         date_part('epoch', t.expiry_date - t.purchase_date) / 86400 / 30.4375 AS months,
         coalesce(c.currency, t.currency) AS currency,
         round(coalesce(c.milliunits, t.price_milliunits) / 1000.0,
@@ -69,8 +69,13 @@ extension KPIRows {
           THEN least(greatest((s.other_claims ->> 'revocationPercentage')::numeric, 0), 100000) / 100000 ELSE 1 END,
         receiptd_currency_digits(s.currency)) AS refund
       FROM sold s WHERE s.revoked_at >= \(day.start) AND s.revoked_at < \(asOf)
+        -- Of a restored purchase the App Store may sign the refund on several transactions.
         AND NOT (s.is_restored AND EXISTS (
-          SELECT FROM taken o WHERE o.transaction_id = s.original_transaction_id AND o.revoked_at IS NOT NULL))
+          SELECT FROM taken o
+          WHERE o.original_transaction_id = s.original_transaction_id AND o.revoked_at IS NOT NULL
+            AND CASE WHEN s.renews THEN o.purchase_date = s.purchase_date AND o.product_id = s.store_product_id
+              AND o.transaction_id < s.transaction_id
+              ELSE o.transaction_id = s.original_transaction_id END))
     ),
     -- The active subscriptions by plan.
     standing AS MATERIALIZED (
@@ -83,7 +88,7 @@ extension KPIRows {
           s.monthly, s.revoked_at, s.expiry_date IS NULL AND s.access_ends_at IS NULL AS is_endless
         FROM sold s
         WHERE \(isRunning(at: asOf))
-        ORDER BY s.original_transaction_id, s.purchase_date DESC, s.transaction_id DESC
+        ORDER BY s.original_transaction_id, \(latestFirst)
       ) AS latest
       WHERE revoked_at IS NULL OR revoked_at >= \(asOf)
       GROUP BY 1, 2, 3, 4, 5
@@ -106,7 +111,7 @@ extension KPIRows {
       SELECT f.bundle_id, f.tier, f.product_id, ago.months, coalesce((
         SELECT s.revoked_at IS NULL OR s.revoked_at >= \(asOf) FROM sold s
         WHERE s.original_transaction_id = f.original_transaction_id AND \(isRunning(at: asOf))
-        ORDER BY s.purchase_date DESC, s.transaction_id DESC LIMIT 1), false) AS is_kept
+        ORDER BY \(latestFirst) LIMIT 1), false) AS is_kept
       FROM generate_series(0, 12) AS ago (months)
       CROSS JOIN LATERAL (
         SELECT (\(day.description)::text::date - ago.months * interval '1 month')::date AS day
@@ -143,13 +148,18 @@ extension KPIRows {
     """
   }
 
+  /// The order of the rows of `sold` under the alias `s` of one purchase: the latest first. A refund of a period may be
+  /// signed on any of its transactions.
+  private static let latestFirst: Query =
+    "s.purchase_date DESC, s.is_upgraded, s.revoked_at, s.transaction_id DESC"
+
   /// The rows of `touched` whose subscription was paying at an instant.
   private static func paying(at instant: Date) -> Query {
     """
     SELECT c.original_transaction_id, p.* FROM touched c CROSS JOIN LATERAL (
         SELECT s.bundle_id, s.tier, s.product_id, s.currency, s.monthly, s.is_paid, s.revoked_at FROM sold s
         WHERE s.original_transaction_id = c.original_transaction_id AND \(isRunning(at: instant))
-        ORDER BY s.purchase_date DESC, s.transaction_id DESC LIMIT 1) AS p
+        ORDER BY \(latestFirst) LIMIT 1) AS p
       WHERE p.is_paid AND (p.revoked_at IS NULL OR p.revoked_at >= \(instant))
     """
   }

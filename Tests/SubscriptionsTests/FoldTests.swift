@@ -141,10 +141,33 @@ import Testing
     for facts in ordersWithRepeats([copy, refunded, reversed]) {
       #expect(SubscriptionFacts(facts).words(at: 8) == "active/active")
     }
+    // So does a copy that the App Store signs after the refund as it was.
+    let signedAgain = period("1002", from: 0, to: 30, signed: 6)
+    for facts in ordersWithRepeats([refunded, signedAgain]) {
+      #expect(SubscriptionFacts(facts).words(at: 6) == "revoked/cancelled")
+    }
     // Another period, or another product at the same instant, is not a copy.
     #expect(SubscriptionFacts([refunded, period("1003", from: 30, to: 60)]).words(at: 31) == "active/active")
     let upgrade = period("1002", from: 0, to: 30, product: "family")
     #expect(SubscriptionFacts([refunded, upgrade]).words(at: 6) == "active/active")
+  }
+
+  @Test func `an extension lengthens a period whatever copy of it is signed`() {
+    let copy = period("1002", from: 0, to: 30, signed: 2)
+    let extended = period("1001", from: 0, to: 60, signed: 20)
+    for facts in ordersWithRepeats([period("1001", from: 0, to: 30), copy, extended]) {
+      #expect(SubscriptionFacts(facts).words(at: 59) == "active/active")
+      #expect(SubscriptionFacts(facts).current?.transactionID == "1002")
+    }
+  }
+
+  @Test func `the mark of an upgrade counts whatever copy of the upgraded period has it`() {
+    let upgraded = period("1001", from: 0, to: 30, upgraded: true, signed: 10)
+    let copy = period("1002", from: 0, to: 30, signed: 2)
+    let upgrade = period("1000", from: 0, to: 90, product: "family")
+    for facts in ordersWithRepeats([upgraded, copy, upgrade]) {
+      #expect(SubscriptionFacts(facts).current?.transactionID == "1000")
+    }
   }
 
   @Test func `a lifetime purchase does not expire until it is refunded`() {

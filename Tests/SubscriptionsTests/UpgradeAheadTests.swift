@@ -177,9 +177,17 @@ import Testing
     #expect(Set(standing) == Set(Self.standing(facts)), "seed \(seed)")
   }
 
-  /// The rule, pair by pair.
+  /// The rule, pair by pair. Transactions of one date are copies of one period, since all have the same product.
   private static func standing(_ facts: [TransactionFact]) -> [String] {
-    let ordered = facts.sorted {
+    let joined = facts.map { fact in
+      let copies = facts.filter { $0.purchaseDate == fact.purchaseDate }
+      var joined = fact
+      joined.revocationDate = copies.compactMap(\.revocationDate).min()
+      joined.expiresDate = copies.compactMap(\.expiresDate).max()
+      joined.isUpgraded = copies.contains(where: \.isUpgraded)
+      return joined
+    }
+    let ordered = joined.sorted {
       ($0.purchaseDate, $0.isUpgraded ? 0 : 1, Int($0.transactionID) ?? 0)
         < ($1.purchaseDate, $1.isUpgraded ? 0 : 1, Int($1.transactionID) ?? 0)
     }

@@ -217,7 +217,9 @@ struct StoreEvent: Sendable, Hashable {
     guard fact.ownership == "PURCHASED" else { return [] }
     var events: [StoreEvent] = []
     let isProduction = fact.environment == .production
-    if known == nil, !facts.isRestored(fact) {
+    // Each period counts once, by the first of its transactions that comes.
+    let copies = facts.copies(of: fact)
+    if known == nil, copies.isEmpty, !facts.isRestored(fact) {
       events.append(
         StoreEvent(
           kind: record.isRenewal ? .renewal : .purchase, at: fact.purchaseDate, isProduction: isProduction,
@@ -225,7 +227,9 @@ struct StoreEvent: Sendable, Hashable {
           startsTrial: fact.kind == .autoRenewable && !fact.isPaid
             && fact.transactionID == fact.originalTransactionID))
     }
-    if let revoked = fact.revocationDate, known?.revocationDate == nil {
+    if let revoked = fact.revocationDate, known?.revocationDate == nil,
+      copies.allSatisfy({ $0.revocationDate == nil })
+    {
       events.append(StoreEvent(kind: .refund, at: revoked, isProduction: isProduction))
     }
     return events

@@ -17,8 +17,12 @@ package enum PaidTransaction {
     NOT (coalesce(t.price_milliunits = 0, false) OR \(isFreeOffer))
     """
 
-  /// Whether a row of `transactions` under the alias `t` restores a non-consumable. A restored purchase has a
-  /// transaction of its own, with the day of the restore and the price. The first transaction after a refund is a sale.
+  /// Whether a row of `transactions` under the alias `t` restores a purchase, which cost nothing.
+  ///
+  /// A restored non-consumable has a transaction of its own, with the day of the restore and the price. The first
+  /// transaction after a refund is a sale. A restored period of a subscription has another transaction with the dates
+  /// and the price of the first one (``TransactionFact/isOfSamePeriod(as:)``). `support_transactions` has the same
+  /// condition.
   package static let isRestored: Query = """
     CASE WHEN t.kind = 'Non-Consumable' AND t.transaction_id <> t.original_transaction_id THEN NOT EXISTS (
       SELECT FROM transactions r
@@ -28,6 +32,11 @@ package enum PaidTransaction {
           WHERE again.original_transaction_id = t.original_transaction_id
             AND again.purchase_date >= r.revoked_at
             AND (again.purchase_date, again.transaction_id) < (t.purchase_date, t.transaction_id)))
+      WHEN t.kind = 'Auto-Renewable Subscription' THEN EXISTS (
+        SELECT FROM transactions copy
+        WHERE copy.original_transaction_id = t.original_transaction_id AND copy.purchase_date = t.purchase_date
+          AND copy.product_id = t.product_id AND copy.ownership = t.ownership AND copy.kind = t.kind
+          AND copy.transaction_id < t.transaction_id)
       ELSE false END
     """
 
@@ -53,8 +62,11 @@ extension SubscriptionFacts {
     transactions.values.lazy.filter { $0.isPaid && !isRestored($0) }.map(\.purchaseDate).min()
   }
 
-  /// Whether one of these transactions restores a non-consumable: ``PaidTransaction/isRestored``.
+  /// Whether one of these transactions restores a purchase: ``PaidTransaction/isRestored``.
   package func isRestored(_ fact: TransactionFact) -> Bool {
+    if fact.kind == .autoRenewable {
+      return copies(of: fact).contains { $0.transactionID < fact.transactionID }
+    }
     guard fact.kind == .nonConsumable, fact.transactionID != fact.originalTransactionID else { return false }
     return !transactions.values.contains { refunded in
       guard let date = refunded.revocationDate, date <= fact.purchaseDate else { return false }
@@ -63,6 +75,11 @@ extension SubscriptionFacts {
           && ($0.purchaseDate, $0.transactionID) < (fact.purchaseDate, fact.transactionID)
       }
     }
+  }
+
+  /// The other transactions of a subscription's period, which its restores made.
+  func copies(of fact: TransactionFact) -> [TransactionFact] {
+    transactions.values.filter { $0.transactionID != fact.transactionID && $0.isOfSamePeriod(as: fact) }
   }
 
   /// Whether earlier periods are known, all of them free.

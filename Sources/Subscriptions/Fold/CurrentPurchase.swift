@@ -10,37 +10,45 @@ extension SubscriptionFacts {
   /// A restored non-consumable has several transactions, and a refund is signed on one of them. So a revocation ends
   /// every purchase before it. A purchase after it is a new one: the App Store sells the product again after a refund,
   /// under the same original id or a new one.
-  ///
-  /// A period of a subscription may have several transactions too: Apple gives it another id when the customer restores it
-  /// on a new device (`transactionId`). A refund may be signed on one of them, so the latest signature of any of them
-  /// tells whether the period is revoked.
   public var current: TransactionFact? {
-    guard var current = latest(of: transactions.values) else { return nil }
+    guard var current = latest(of: purchases) else { return nil }
     if current.kind == .nonConsumable, current.revocationDate == nil {
       let purchaseDate = current.purchaseDate
       current.revocationDate = transactions.values.lazy.compactMap(\.revocationDate).filter {
         $0 > purchaseDate
       }.min()
-    } else if current.kind == .autoRenewable {
-      let copies = transactions.values.lazy.filter { $0.isSamePeriod(as: current) }
-      if let last = copies.max(by: { $0.signedAt < $1.signedAt }), last.signedAt > current.signedAt {
-        current.revocationDate = last.revocationDate
-      }
     }
     return current
+  }
+
+  /// The purchases, each with what Apple signed about any copy of its period.
+  ///
+  /// A period of a subscription may have several transactions: Apple gives it another id when the customer restores it
+  /// on a new device (`transactionId`). A refund, an extension or the mark of an upgrade may be signed on one of them.
+  private var purchases: [TransactionFact] {
+    var purchases = Array(transactions.values)
+    guard Set(purchases.lazy.map(\.purchaseDate)).count < purchases.count else { return purchases }
+    let copies = Dictionary(grouping: purchases.filter { $0.kind == .autoRenewable }, by: Period.init(of:))
+    for index in purchases.indices where purchases[index].kind == .autoRenewable {
+      guard let copies = copies[Period(of: purchases[index])], copies.count > 1 else { continue }
+      purchases[index].revocationDate = copies.compactMap(\.revocationDate).min()
+      purchases[index].expiresDate = copies.compactMap(\.expiresDate).max()
+      purchases[index].isUpgraded = copies.contains(where: \.isUpgraded)
+    }
+    return purchases
   }
 
   /// The purchases in the order in which they took effect, without those that another one replaced before they began.
   public var standing: [TransactionFact] {
     let overtaken = overtaken
-    return transactions.values.filter { !overtaken.contains($0.transactionID) }
+    return purchases.filter { !overtaken.contains($0.transactionID) }
       .sorted { $0.isReplaced(by: $1) }
   }
 
   /// The valid period that lasts until the start of this one; nil if there is none.
   func paidUntilStart(of current: TransactionFact) -> TransactionFact? {
     latest(
-      of: transactions.values.filter { before in
+      of: purchases.filter { before in
         guard let expires = before.expiresDate else { return false }
         return before.purchaseDate < current.purchaseDate && expires >= current.purchaseDate
           && before.revocationDate == nil && !before.isUpgraded
@@ -51,11 +59,11 @@ extension SubscriptionFacts {
   /// without a token, for example one made outside the app, does not change the owner. Neither does an earlier purchase
   /// that is signed again.
   public var customerToken: UUID? {
-    latest(of: transactions.values.filter { $0.appAccountToken != nil })?.appAccountToken
+    latest(of: purchases.filter { $0.appAccountToken != nil })?.appAccountToken
   }
 
   /// The latest of these purchases that is not overtaken; the latest one if all are.
-  private func latest(of purchases: some Collection<TransactionFact>) -> TransactionFact? {
+  private func latest(of purchases: [TransactionFact]) -> TransactionFact? {
     let overtaken = overtaken
     let standing = purchases.lazy.filter { !overtaken.contains($0.transactionID) }
     return standing.max { $0.isReplaced(by: $1) } ?? purchases.max { $0.isReplaced(by: $1) }
@@ -78,7 +86,7 @@ extension SubscriptionFacts {
   /// other: of those that were bought since an instant, the one that ends last decides.
   private var overtaken: Set<String> {
     guard transactions.count > 1 else { return [] }
-    let ordered = transactions.values.sorted { $0.isReplaced(by: $1) }
+    let ordered = purchases.sorted { $0.isReplaced(by: $1) }
     // For each end of a period, the date of the first purchase with that end.
     var boughtFirst: [Date: Date] = [:]
     for fact in ordered {
@@ -114,6 +122,20 @@ extension SubscriptionFacts {
   }
 }
 
+/// What the copies of a period have in common, among the transactions of one purchase. An extension moves the end of the
+/// period.
+private struct Period: Hashable {
+  var productID: String
+  var purchaseDate: Date
+  var ownership: String
+
+  init(of fact: TransactionFact) {
+    productID = fact.productID
+    purchaseDate = fact.purchaseDate
+    ownership = fact.ownership
+  }
+}
+
 /// The latest end of the purchases that were bought since an instant. They are added in the order of their dates.
 private struct LastEnds {
   /// Those that no later purchase outlasts: the later they were bought, the earlier they end.
@@ -139,9 +161,9 @@ private struct LastEnds {
 }
 
 extension TransactionFact {
-  fileprivate func isSamePeriod(as other: TransactionFact) -> Bool {
-    purchaseDate == other.purchaseDate && expiresDate == other.expiresDate && productID == other.productID
-      && ownership == other.ownership
+  /// Whether both are about the same period of a subscription: the same transaction, or copies of it.
+  package func isOfSamePeriod(as other: TransactionFact) -> Bool {
+    kind == .autoRenewable && other.kind == .autoRenewable && Period(of: self) == Period(of: other)
   }
 
   fileprivate func isReplaced(by other: TransactionFact) -> Bool {

@@ -264,7 +264,8 @@ extension ReportedCustomer {
     let hidden = eventsHidden == 1 ? "1 earlier one is hidden" : "\(eventsHidden) earlier ones are hidden"
     output.heading("last events (UTC)\(eventsHidden == 0 ? "" : "; \(hidden)")")
     for event in events {
-      let source = ["purchase", "renewal", "revoked"].contains(event.event) ? " (\(event.source))" : ""
+      let source =
+        ["purchase", "renewal", "restore", "revoked"].contains(event.event) ? " (\(event.source))" : ""
       output.line("\(event.at.rfc3339)  \(event.event): \(event.what)\(source)", hanging: 22)
     }
   }

@@ -235,7 +235,7 @@ package struct TimelinePage: Sendable {
         ORDER BY at DESC, reference DESC LIMIT \(count) OFFSET \((number - 1) * count)
       ) AS page
       LEFT JOIN transactions t
-        ON page.event IN ('purchase', 'renewal', 'revoked') AND t.transaction_id = page.reference
+        ON page.event IN ('purchase', 'renewal', 'restore', 'revoked') AND t.transaction_id = page.reference
       LEFT JOIN notifications n
         ON n.notification_uuid = CASE WHEN page.event = 'notification' THEN page.reference::uuid END
       ORDER BY page.at DESC, page.reference DESC
@@ -243,7 +243,7 @@ package struct TimelinePage: Sendable {
   }
 
   private var condition: Postgres.Query {
-    let purchases: Postgres.Query = "event IN ('purchase', 'renewal', 'revoked', 'access ended')"
+    let purchases: Postgres.Query = "event IN ('purchase', 'renewal', 'restore', 'revoked', 'access ended')"
     return switch kind {
     case nil: "true"
     case .purchases: purchases

@@ -57,25 +57,68 @@ import Testing
           fact.revocationDate = step.refunded.map { template.purchaseDate + $0 * 86_400 }
           return fact
         }
-        for fact in facts {
-          _ = try await harness.pool.query(
-            """
-            INSERT INTO transactions SELECT (jsonb_populate_record(t, jsonb_build_object(
-              'transaction_id', \(fact.transactionID)::text, 'original_transaction_id', \(fact.originalTransactionID)::text,
-              'kind', \(fact.kind.rawValue)::text, 'purchase_date', \(fact.purchaseDate)::timestamptz,
-              'revoked_at', \(fact.revocationDate)::timestamptz))).*
-            FROM transactions t WHERE t.transaction_id = \(template.transactionId)
-            """)
-        }
-        let rows = try await harness.pool.query(
-          """
-          SELECT \(PaidTransaction.isRestored) AS is_restored FROM transactions t
-          WHERE original_transaction_id = \("9\(number)0") ORDER BY transaction_id
-          """)
-        let expected = story.map(\.isRestored)
-        #expect(try rows.map { try $0.decode("is_restored", as: Bool.self) } == expected)
-        #expect(facts.map(SubscriptionFacts(transactions: facts).isRestored) == expected)
+        try await harness.store(facts, like: template.transactionId)
+        try await harness.expect(story.map(\.isRestored), areRestored: facts)
       }
     }
+  }
+
+  @Test func `a restored period of a subscription is recognized by the same rule in SQL and in Swift`()
+    async throws
+  {
+    try await withHarness { harness in
+      let template = try harness.buy().transaction
+      #expect(try await harness.validate(["signedTransaction": harness.sign(template)]).status == 200)
+      func fact(_ id: String, day: Double, _ change: (inout TransactionFact) -> Void = { _ in }) throws
+        -> TransactionFact
+      {
+        var fact = try TransactionFact(template)
+        fact.originalTransactionID = "900"
+        fact.transactionID = id
+        fact.purchaseDate += day * 86_400
+        change(&fact)
+        return fact
+      }
+      let facts = try [
+        fact("900", day: 0), fact("901", day: 30),
+        // Restored before and after an extension, which moves the end of the period.
+        fact("902", day: 0), fact("903", day: 30) { $0.expiresDate? += 86_400 },
+        // Another product at the same instant, and a member's copy of the purchaser's period.
+        fact("904", day: 30) { $0.productID = TestApps.annual },
+        fact("905", day: 30) { $0.ownership = "FAMILY_SHARED" },
+      ]
+      try await harness.store(facts, like: template.transactionId)
+      try await harness.expect([false, false, true, true, false, false], areRestored: facts)
+    }
+  }
+}
+
+extension Harness {
+  /// Writes rows of `transactions` that differ from a stored one in what the facts say.
+  fileprivate func store(_ facts: [TransactionFact], like template: String) async throws {
+    for fact in facts {
+      _ = try await pool.query(
+        """
+        INSERT INTO transactions SELECT (jsonb_populate_record(t, jsonb_build_object(
+          'transaction_id', \(fact.transactionID)::text, 'original_transaction_id', \(fact.originalTransactionID)::text,
+          'kind', \(fact.kind.rawValue)::text, 'product_id', \(fact.productID)::text,
+          'ownership', \(fact.ownership)::text, 'purchase_date', \(fact.purchaseDate)::timestamptz,
+          'expiry_date', \(fact.expiresDate)::timestamptz, 'revoked_at', \(fact.revocationDate)::timestamptz))).*
+        FROM transactions t WHERE t.transaction_id = \(template)
+        """)
+    }
+  }
+
+  /// Asks SQL, the view of support and Swift whether each transaction of a purchase restores it.
+  fileprivate func expect(_ expected: [Bool], areRestored facts: [TransactionFact]) async throws {
+    let rows = try await pool.query(
+      """
+      SELECT \(PaidTransaction.isRestored) AS is_restored, v.event FROM transactions t
+      JOIN support_transactions v USING (transaction_id)
+      WHERE t.original_transaction_id = \(facts[0].originalTransactionID) ORDER BY t.transaction_id
+      """)
+    #expect(try rows.map { try $0.decode("is_restored", as: Bool.self) } == expected)
+    #expect(try rows.map { try $0.decode("event", as: String.self) == "restore" } == expected)
+    #expect(facts.map(SubscriptionFacts(transactions: facts).isRestored) == expected)
   }
 }

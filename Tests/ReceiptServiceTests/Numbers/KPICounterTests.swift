@@ -182,6 +182,42 @@ import Text
     }
   }
 
+  @Test func `a restored period of a subscription is not counted again, and its refund counts once`()
+    async throws
+  {
+    try await withScreenTime { harness in
+      try harness.becomes("03-01")
+      let bought = try await harness.account("ann", buys: ScreenTime.individual)
+      _ = try await harness.device("phone", shows: bought)
+      try harness.becomes("03-03")
+      var restored = bought.transaction
+      restored.transactionId = "2999999999999999"
+      restored.signedDate = harness.clock.now
+      _ = try await harness.validate(["signedTransaction": harness.sign(restored), "deviceID": "tablet"])
+      try harness.becomes("03-05")
+      try await harness.happens(.refundLatest, to: bought.originalTransactionID)
+      try harness.becomes("03-06")
+      try await harness.countWhatIsDue()
+      let first = try await harness.numbers("03-01", tier: "individual")
+      #expect(first["new"] == "1")
+      #expect(first["revenue"] == #"{"USD": 7.99}"#)
+      #expect(try await harness.numbers("03-04", tier: "individual")["active"] == "1")
+      let refunded = try await harness.numbers("03-05", tier: "individual")
+      #expect(refunded["refunded"] == "1")
+      #expect(refunded["refunds"] == #"{"USD": 7.99}"#)
+      #expect(refunded["active"] == nil)
+      let total = try await harness.pool.query("SELECT total_paid::text FROM support_subscriptions")
+      #expect(try total[0].decode("total_paid", as: String?.self) == #"{"USD": 0.00}"#)
+      let events = try await harness.pool.query(
+        "SELECT event || coalesce(' ' || price, '') AS event FROM support_transactions ORDER BY transaction_id"
+      )
+      #expect(try events.map { try $0.decode("event", as: String.self) } == ["purchase 7.99", "restore"])
+      let scrape = try await harness.scrape()
+      #expect(scrape["receiptd_charges_total{app=\"\(ScreenTime.bundleID)\"}"] == 1)
+      #expect(scrape["receiptd_refunds_total{app=\"\(ScreenTime.bundleID)\"}"] == 1)
+    }
+  }
+
   @Test func `a purchase after a refund is counted again in the KPIs, also under the same original id`()
     async throws
   {
