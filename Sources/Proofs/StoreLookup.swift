@@ -158,6 +158,10 @@ package struct StoreLookup: Sendable {
       logger.debug("a lookup was refused because the circuit breaker of the App Store is open")
       return ServiceError.storeUnavailable(
         "The App Store Server API did not respond lately.", retryAfterSeconds: wait.wholeSeconds)
+    case .answeredBySandboxAlone:
+      // Any client of an app that was never released can cause it.
+      logger.info("production answers 401 about a transaction that the sandbox does not know")
+      return ServiceError.storeUnavailable("The App Store answers about sandbox purchases of this app alone.")
     case .transport(let cause) where cause is CancellationError:
       // The client is gone and reads no response.
       return ServiceError.storeUnavailable

@@ -109,7 +109,7 @@ struct TrialStart: Sendable {
     let environment = signed.payload.receiptType.rawValue.storable
     // Lock the device and the account against a concurrent launch on this or another device.
     return try await authenticator.change(
-      device, of: app, secret: secret, proof: AccountProof(signed),
+      device, of: app, secret: secret, proof: AccountProof(signed), isOfTrial: true,
       alsoLocking: [account.map { "\(app.bundleID)/\($0)" }].compactMap(\.self),
       reading: [
         TrialRows.select(

@@ -114,8 +114,10 @@ extension SupportDesk {
 
 /// Deletes the secret of a device whose app lost it and cannot prove the Apple Account.
 ///
-/// After that the device needs no secret until its app sends a new one with a proof of its account. A consent of the
-/// device ends with its secret, and so do the pairings with parents that it confirmed with a code.
+/// After that the device needs no secret until its app sends a new one with a proof of its account. For seven days a
+/// proof of the oldest trial or purchase of the device is enough, also of one that support gave it, and a device whose
+/// record began with a grant needs none. A consent of the device ends with its secret, and so do the pairings with
+/// parents that it confirmed with a code.
 package struct ResetDeviceSecretRequest: SupportRequest {
   package static let operation = SupportOperation.resetDeviceSecret
 
@@ -148,10 +150,14 @@ extension SupportDesk {
     let instant = clock.now()
     return try await customerTransactions.run(
       locking: [Customer.device(device).lockName], isDryRun: isDryRun,
-      [DeviceSecretRows.delete(device, bundleID: bundleID, at: instant)]
+      [
+        DeviceSecretRows.isReset(device, bundleID: bundleID, at: instant),
+        DeviceSecretRows.delete(device, bundleID: bundleID, at: instant),
+      ]
     ) { connection, answers in
+      let isReset = try answers.first?[0].decode("is_reset", as: Bool.self) ?? false
       let hadPairings = try await connection.endConfirmedPairings(of: device, in: app, catalog, at: instant)
-      let isChanged = hadPairings || answers.contains { $0.affected > 0 }
+      let isChanged = !isReset || hadPairings || (answers.last?.affected ?? 0) > 0
       if isChanged {
         _ = try await connection.query(
           SupportActionRows.insert(
@@ -170,7 +176,7 @@ package struct DeviceSecretResetResult: Encodable, Sendable, CustomStringConvert
   let deviceID: String
   /// The app.
   let bundleID: String
-  /// Whether the device had a secret, or a pairing that it confirmed.
+  /// Whether the device had a secret or a pairing that it confirmed, or no earlier reset lets it keep a new one.
   let isChanged: Bool
   /// Whether nothing was written.
   let isDryRun: Bool

@@ -159,9 +159,10 @@ extension AppStoreServerAPI {
   /// Reads one transaction whose environment is unknown: tries production, then the sandbox, as Apple advises.
   ///
   /// The sandbox follows if production does not know the transaction, or answers 401 without JSON, as it does for an
-  /// app that was never released. If the sandbox answers 401 as well, the token is invalid.
+  /// app that was never released. If the sandbox answers 401 as well, the token is invalid. Production answers so for
+  /// released apps too, now and then, so a transaction is not unknown because of it.
   ///
-  /// - Throws: `transactionNotFound` if neither environment knows it.
+  /// - Throws: `transactionNotFound` if neither environment knows it; `answeredBySandboxAlone`.
   public func locate(_ transactionID: String) async throws(AppStoreServerError) -> LocatedTransaction {
     try await productionThenSandbox { environment throws(AppStoreServerError) in
       guard let jws = try await transactionInfo(transactionID, in: environment).signedTransactionInfo else {
@@ -174,15 +175,18 @@ extension AppStoreServerAPI {
   func productionThenSandbox<Found>(
     _ ask: (Environment) async throws(AppStoreServerError) -> Found
   ) async throws(AppStoreServerError) -> Found {
+    let isUnknownInProduction: Bool
     do {
       return try await ask(.production)
     } catch .rejected(let rejection) where rejection.code?.meansUnknown == true {
+      isUnknownInProduction = true
     } catch .unauthorizedWithoutJSON {
+      isUnknownInProduction = false
     }
     do {
       return try await ask(.sandbox)
     } catch .rejected(let rejection) where rejection.code?.meansUnknown == true {
-      throw .transactionNotFound
+      throw isUnknownInProduction ? .transactionNotFound : .answeredBySandboxAlone
     }
   }
 

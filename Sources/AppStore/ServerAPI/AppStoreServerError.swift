@@ -9,6 +9,8 @@ public enum AppStoreServerError: Error, Sendable {
   case unauthorizedWithoutJSON
   /// Neither production nor the sandbox knows the transaction.
   case transactionNotFound
+  /// The sandbox does not know the transaction, and production answered 401 without JSON, so it may know it.
+  case answeredBySandboxAlone
   /// No response arrived.
   case transport(any Error)
   /// The response is not one of the API.
@@ -59,7 +61,7 @@ public enum AppStoreServerError: Error, Sendable {
   public var isRetryable: Bool {
     switch self {
     case .rejected(let rejection): rejection.isRetryable
-    case .transport, .overloaded, .circuitOpen: true
+    case .answeredBySandboxAlone, .transport, .overloaded, .circuitOpen: true
     case .undecodableAnswer, .unauthorizedWithoutJSON, .transactionNotFound, .invalidArgument,
       .tokenNotSigned:
       false

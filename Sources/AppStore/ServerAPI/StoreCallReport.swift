@@ -58,7 +58,7 @@ extension StoreCallReport.Outcome {
         case 400..<500: .rejected
         default: .failed
         }
-      case .unauthorizedWithoutJSON: .unauthorized
+      case .unauthorizedWithoutJSON, .answeredBySandboxAlone: .unauthorized
       case .transactionNotFound: .notFound
       case .transport(let cause): cause is CancellationError ? .cancelled : .unreachable
       case .undecodableAnswer: .failed

@@ -25,7 +25,7 @@ struct ServerAPIRoutes: Sendable {
 
   /// Serves a request: applies a fault and checks its token.
   private func serve(_ request: Request, _ endpoint: ServerEndpoint) async throws -> Response {
-    let fault = store.takeFault(for: endpoint)
+    let fault = store.takeFault(for: endpoint, in: environment)
     switch fault?.fault {
     case nil: break
     case .error: return error(of: fault)

@@ -25,6 +25,8 @@ public struct ServerFault: Codable, Hashable, Sendable {
   public var delay: Double?
   /// The endpoint; nil for all.
   public var endpoint: ServerEndpoint?
+  /// The environment; nil for both.
+  public var environment: Environment?
   /// The number of requests; nil for all until the fault is cleared.
   public var requests: Int?
 
@@ -50,6 +52,13 @@ public struct ServerFault: Codable, Hashable, Sendable {
     return fault
   }
 
+  /// Limits the fault to one environment.
+  public func `in`(_ environment: Environment) -> ServerFault {
+    var fault = self
+    fault.environment = environment
+    return fault
+  }
+
   /// Limits the fault to the next requests.
   public func next(_ requests: Int) -> ServerFault {
     var fault = self
@@ -60,8 +69,11 @@ public struct ServerFault: Codable, Hashable, Sendable {
 
 extension [ServerFault] {
   /// Takes the first fault that applies to a request.
-  mutating func take(for endpoint: ServerEndpoint) -> ServerFault? {
-    guard let index = firstIndex(where: { $0.endpoint ?? endpoint == endpoint }) else { return nil }
+  mutating func take(for endpoint: ServerEndpoint, in environment: Environment) -> ServerFault? {
+    let index = firstIndex {
+      $0.endpoint ?? endpoint == endpoint && $0.environment ?? environment == environment
+    }
+    guard let index else { return nil }
     let fault = self[index]
     if let requests = fault.requests {
       self[index].requests = requests - 1

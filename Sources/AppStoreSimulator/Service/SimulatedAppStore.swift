@@ -318,8 +318,8 @@ extension SimulatedAppStore {
     state.withLock { $0.faults = [] }
   }
 
-  func takeFault(for endpoint: ServerEndpoint) -> ServerFault? {
-    state.withLock { $0.faults.take(for: endpoint) }
+  func takeFault(for endpoint: ServerEndpoint, in environment: Environment) -> ServerFault? {
+    state.withLock { $0.faults.take(for: endpoint, in: environment) }
   }
 
   /// The accepted requests with a body, oldest first.

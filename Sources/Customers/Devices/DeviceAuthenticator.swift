@@ -15,10 +15,10 @@ import Work
 /// - A device without a stored secret needs none: older builds of the apps send none.
 /// - A device with a stored secret needs that secret. Exception: while the device has no record (trial, purchase, grant
 ///   or paired device, or a purchase that another device took within 30 days), a request with a proof and no secret
-///   deletes the stored secret.
+///   deletes the stored secret, unless it only joins a trial.
 /// - The first secret is stored at once while the device has no record. Otherwise the request must also have a proof of
-///   the Apple Account of the whole record. An attacker can bind a purchase of another account to a device that has no
-///   secret yet, and must not take over the device with it.
+///   the Apple Account of the whole record. An attacker can bind a trial or a purchase of another account to a device
+///   that has no secret yet, and must not take over the device with it: ``DeviceSecretRows/record(of:in:proof:at:)``.
 /// - A different secret replaces the stored one if the request has a proof of an account on record. Everything bound
 ///   since the first secret was bound with that secret.
 /// - A secret that is replaced or deleted so ends the pairings that it confirmed, unless the proof is of the
@@ -56,9 +56,11 @@ package struct DeviceAuthenticator: Sendable {
   /// Stores or replaces the secret by the rules above.
   /// - Parameter isOfJoin: whether the request joins a parent. Then a first secret is stored by the join itself, and
   ///   only the device's own account replaces a secret: any client can make codes.
+  /// - Parameter isOfTrial: whether the request starts or joins a trial. One that joins it forgets no secret.
   /// - Returns: `nil` if the request may not act for the device.
   package func admission(
-    of device: String, in app: App, secret: DeviceSecret?, proof: AccountProof?, isOfJoin: Bool = false
+    of device: String, in app: App, secret: DeviceSecret?, proof: AccountProof?, isOfJoin: Bool = false,
+    isOfTrial: Bool = false
   ) async throws -> DeviceAdmission? {
     let stored = try await DeviceSecretRows.decode(
       pool.query(DeviceSecretRows.select(device, bundleID: app.bundleID)))
@@ -67,7 +69,8 @@ package struct DeviceAuthenticator: Sendable {
     }
     guard let secret else {
       if stored == nil { return admitted(by: nil) }
-      guard let proof, try await forgetUnproven(device, in: app, proof) else { return nil }
+      guard let proof, try await forgetUnproven(device, in: app, proof, isOfTrial: isOfTrial)
+      else { return nil }
       return admitted(by: nil)
     }
     if let stored {
@@ -87,19 +90,21 @@ package struct DeviceAuthenticator: Sendable {
   /// was admitted.
   /// - Parameters:
   ///   - rule: what becomes of the first secret of a device.
+  ///   - isOfTrial: whether it starts or joins a trial.
   ///   - names: further names to lock, such as the Apple Account.
   ///   - queries: statements whose results `body` gets; they run under the lock.
   /// - Throws: 401 `unauthenticated`; errors of `body` and of the database.
   package nonisolated(nonsending) func change<R>(
     _ device: String, of app: App, secret: DeviceSecret?, proof: AccountProof? = nil,
-    firstSecret rule: FirstSecret = .optional, alsoLocking names: [String] = [],
+    firstSecret rule: FirstSecret = .optional, isOfTrial: Bool = false, alsoLocking names: [String] = [],
     reading queries: [Postgres.Query] = [],
     _ body: nonisolated(nonsending) (PostgresConnection, ArraySlice<Rows>) async throws -> R
   ) async throws -> R {
     try await DeviceSecretChanged.retrying {
       guard
         let admission = try await admission(
-          of: device, in: app, secret: secret, proof: proof, isOfJoin: rule == .paid)
+          of: device, in: app, secret: secret, proof: proof, isOfJoin: rule == .paid,
+          isOfTrial: isOfTrial)
       else { throw ServiceError.deviceSecretNeeded }
       // The secret that this transaction stores.
       let first = admission.storedHash == nil && rule == .paid ? secret : nil
@@ -150,17 +155,24 @@ package struct DeviceAuthenticator: Sendable {
 
   /// Deletes the secret of a device without a record, for a request that has a proof and no secret. Otherwise an
   /// attacker could lock out an older build of the app by storing a secret before its first purchase.
+  ///
+  /// A trial that another device began needs the secret: a stranger could join any device to a trial that has ended.
   /// - Returns: whether the request may act for the device.
-  private func forgetUnproven(_ device: String, in app: App, _ proof: AccountProof) async throws -> Bool {
+  private func forgetUnproven(_ device: String, in app: App, _ proof: AccountProof, isOfTrial: Bool)
+    async throws -> Bool
+  {
     let instant = clock.now()
     return try await charges.charging(app, at: instant) { isCharged in
       try await transactions.run(
         locking: [Customer.device(device).lockName],
-        [DeviceSecretRows.record(of: device, in: app, proof: proof, at: instant)]
+        [
+          DeviceSecretRows.record(of: device, in: app, proof: proof, at: instant),
+          DeviceSecretRows.hasTrial(proof, in: app),
+        ]
       ) { connection, answers in
-        guard let record = answers.first, try DeviceRecord(record[0]).isEmpty else {
-          return false
-        }
+        guard let record = answers.first, try DeviceRecord(record[0]).isEmpty,
+          try !isOfTrial || answers.last?[0].decode("has_trial") != true
+        else { return false }
         guard let isCharged else { throw DayChargeNeeded(most: DeviceSecretRows.notesPerDay) }
         try await connection.endConfirmedPairings(of: device, in: app, catalog, at: instant)
         _ = try await connection.query(DeviceSecretRows.delete(device, bundleID: app.bundleID, at: instant))
@@ -215,7 +227,7 @@ package struct DeviceAuthenticator: Sendable {
         }
         return .stored
       }
-      guard record.isEmpty || record.matchesAll else { return .notKept }
+      guard record.isEmpty || record.provesFirst else { return .notKept }
       // Clients can invent devices, so those with nothing on record are charged to the app's day.
       if record.isEmpty {
         guard let isCharged else {

@@ -161,55 +161,79 @@ package enum DeviceSecretRows {
     """
   }
 
+  /// How long after support's reset a device's next secret is kept by the rule of the reset, in seconds.
+  package static let resetPeriod: TimeInterval = 7 * 86_400
+
+  /// Whether support reset the secret of a device lately: one row with a boolean.
+  package static func isReset(_ device: String, bundleID: String, at instant: Date) -> Query {
+    "SELECT \(wasReset(device, bundleID, at: instant)) AS is_reset"
+  }
+
+  private static func wasReset(_ device: String, _ bundleID: String, at instant: Date) -> Query {
+    """
+    EXISTS (
+      SELECT FROM support_actions
+      WHERE to_customer = \(device) AND customer_kind = 'device' AND bundle_id = \(bundleID)
+        AND action = 'reset-device-secret' AND at > \(instant - resetPeriod))
+    """
+  }
+
   /// Compares a device's record with a proof. The only row is a ``DeviceRecord``.
   ///
-  /// The device's trial and each of its purchases are evidence of its Apple Account, with two exceptions. A purchase
-  /// that support took from another customer is no evidence, because that customer still has its signed transaction. A
-  /// purchase that is not counted, such as one of the sandbox, is not on record at all. Where a device has neither a
-  /// trial nor a purchase, those that another device took from it lately are on record in their place, and the account
-  /// with which it joined a parent.
+  /// The device's trial and each of its purchases are evidence of its Apple Account. A purchase that support took from
+  /// another customer is none, because that customer still has its signed transaction. A purchase that is not counted,
+  /// such as one of the sandbox, is not on record at all. Where a device has neither a trial nor a purchase, those that
+  /// another device took from it lately are evidence in their place, and the account with which it joined a parent.
+  ///
+  /// A stranger who knows the id of a device without a secret can add a trial or a purchase to it. So a first secret
+  /// needs a proof of all evidence, of lost purchases too, and no grant or purchase without evidence may be older: with
+  /// one, only support's reset lets the device keep a secret. After a reset the oldest part of the record decides, and
+  /// a purchase that support gave to the device is evidence; a grant has no account, so no proof is needed.
   static func record(of device: String, in app: App, proof: AccountProof?, at instant: Date) -> Query {
     """
     WITH had AS (
-      SELECT original_transaction_id, app_transaction_id, environment,
-        NOT coalesce(owned_because = 'support' AND taken_from IS NOT NULL, false) AS is_evidence
-      FROM subscriptions
-      WHERE device_id = \(device) AND user_id IS NULL AND bundle_id = \(app.bundleID) AND is_counted
+      SELECT s.original_transaction_id, s.app_transaction_id, s.environment,
+        NOT coalesce(s.owned_because = 'support' AND s.taken_from IS NOT NULL, false) AS is_evidence,
+        coalesce((
+          SELECT d.since FROM purchase_devices d
+          WHERE d.original_transaction_id = s.original_transaction_id AND d.device_id = \(device)),
+          greatest(s.created_at, s.counted_moves_since, s.counted_unproven_moves_since)) AS since
+      FROM subscriptions s
+      WHERE s.device_id = \(device) AND s.user_id IS NULL AND s.bundle_id = \(app.bundleID) AND s.is_counted
       UNION ALL
       SELECT s.original_transaction_id, s.app_transaction_id, s.environment,
-        NOT coalesce(s.owned_because = 'support' AND s.taken_from IS NOT NULL, false)
+        NOT coalesce(s.owned_because = 'support' AND s.taken_from IS NOT NULL, false), d.since
       FROM purchase_devices d JOIN subscriptions s USING (original_transaction_id)
       WHERE d.device_id = \(device) AND d.bundle_id = \(app.bundleID) AND NOT d.is_barred
         AND \(app.sharesPurchases)::boolean AND s.device_id IS DISTINCT FROM d.device_id AND s.is_counted
     ), begun AS (
-      SELECT original.app_transaction_id, original.environment
+      SELECT original.app_transaction_id, original.environment, coalesce(own.joined_at, own.started_at) AS since
       FROM trials own JOIN trials original ON original.id = coalesce(own.continues, own.id)
       WHERE own.bundle_id = \(app.bundleID) AND own.device_id = \(device)
     ), lost AS (
       SELECT original_transaction_id, app_transaction_id, environment FROM subscriptions
       WHERE original_transaction_id IN (\(lostPurchases(of: device, in: app, at: instant))) AND is_counted
-        AND NOT EXISTS (SELECT FROM had) AND NOT EXISTS (SELECT FROM begun)
     ), joined AS (
       SELECT coalesce(account_hash = \(proof?.accountHash)::bytea, false) AS matches,
         NOT EXISTS (SELECT FROM had) AND NOT EXISTS (SELECT FROM begun) AND NOT EXISTS (SELECT FROM lost) AS is_alone
       FROM device_secrets
       WHERE bundle_id = \(app.bundleID) AND device_id = \(device) AND account_hash IS NOT NULL
-    ), evidence AS (
-      SELECT coalesce(environment = \(proof?.environment)::text AND (
+    ), compared AS (
+      SELECT since, is_evidence, is_present, coalesce(environment = \(proof?.environment)::text AND (
         app_transaction_id IN (\(proof?.appTransactionID)::text, receiptd_erased_account(\(proof?.appTransactionID)))
         OR original_transaction_id = \(proof?.originalTransactionID)::text), false) AS matches
       FROM (
-        SELECT original_transaction_id, app_transaction_id, environment FROM had WHERE is_evidence
-        UNION ALL SELECT * FROM lost) AS purchases
-      UNION ALL
-      SELECT coalesce(environment = \(proof?.environment)::text
-        AND app_transaction_id IN (\(proof?.appTransactionID)::text, receiptd_erased_account(\(proof?.appTransactionID))),
-        false)
-      FROM begun
-      UNION ALL SELECT matches FROM joined WHERE is_alone
+        SELECT original_transaction_id, app_transaction_id, environment, since, is_evidence, true AS is_present FROM had
+        UNION ALL SELECT NULL, app_transaction_id, environment, since, true, true FROM begun
+        UNION ALL SELECT original_transaction_id, app_transaction_id, environment, '-infinity'::timestamptz, true, false
+          FROM lost) AS parts
+      UNION ALL SELECT '-infinity'::timestamptz, true, true, matches FROM joined WHERE is_alone
+      UNION ALL SELECT created_at, false, true, NULL FROM grants
+      WHERE device_id = \(device) AND bundle_id = \(app.bundleID)
     )
     SELECT is_free AND NOT is_joined AS is_empty,
-      NOT has_some AS is_charged, matches_some, matches_all, EXISTS (SELECT FROM joined WHERE matches) AS is_account_of_join
+      NOT has_some AS is_charged, matches_some, EXISTS (SELECT FROM joined WHERE matches) AS is_account_of_join,
+      CASE WHEN \(wasReset(device, app.bundleID, at: instant)) THEN proves_oldest ELSE proves_all END AS proves_first
     FROM (
       SELECT *, NOT (has_some OR EXISTS (SELECT FROM lost)
           OR EXISTS (SELECT FROM devices WHERE bundle_id = \(app.bundleID) AND device_id = \(device))) AS is_free,
@@ -217,8 +241,27 @@ package enum DeviceSecretRows {
       FROM (
         SELECT EXISTS (SELECT FROM had) OR EXISTS (SELECT FROM begun)
             OR EXISTS (SELECT FROM grants WHERE device_id = \(device) AND bundle_id = \(app.bundleID)) AS has_some,
-          coalesce(bool_or(matches), false) AS matches_some, coalesce(bool_and(matches), false) AS matches_all
-        FROM evidence) AS compared) AS judged
+          coalesce(bool_or(matches) FILTER (
+            WHERE is_evidence AND (is_present OR NOT EXISTS (SELECT FROM had) AND NOT EXISTS (SELECT FROM begun))),
+            false) AS matches_some,
+          coalesce(bool_and(matches) FILTER (WHERE is_evidence), false)
+            AND coalesce(min(since) FILTER (WHERE is_evidence) <= min(since) FILTER (WHERE NOT is_evidence), true)
+            AS proves_all,
+          -- A grant, which has no account to compare with, is NULL.
+          coalesce((SELECT matches FROM compared WHERE is_present ORDER BY since, matches DESC NULLS LAST LIMIT 1), true)
+            AS proves_oldest
+        FROM compared) AS judged) AS decided
+    """
+  }
+
+  /// Whether the Apple Account of a proof has a trial: one row with a boolean.
+  static func hasTrial(_ proof: AccountProof, in app: App) -> Query {
+    """
+    SELECT EXISTS (
+      SELECT FROM trials
+      WHERE bundle_id = \(app.bundleID) AND environment = \(proof.environment)
+        AND app_transaction_id IN (\(proof.appTransactionID)::text, receiptd_erased_account(\(proof.appTransactionID)))
+    ) AS has_trial
     """
   }
 
@@ -241,14 +284,15 @@ struct DeviceRecord: Sendable {
   let isAccountOfJoin: Bool
   /// Whether the proof's account is that of its trial or of one of its purchases, or of a child.
   let matchesSome: Bool
-  /// Whether the device has a trial or a purchase, or is a child, and the proof's account is that of all of them.
-  let matchesAll: Bool
+  /// Whether a first secret may be kept: the proof's account is that of the trial and of each purchase, or of a child,
+  /// and nothing without an account is older; after support's reset, that of the oldest of them.
+  let provesFirst: Bool
 
   init(_ row: Row) throws {
     isEmpty = try row.decode("is_empty")
     isCharged = try row.decode("is_charged")
     isAccountOfJoin = try row.decode("is_account_of_join")
     matchesSome = try row.decode("matches_some")
-    matchesAll = try row.decode("matches_all")
+    provesFirst = try row.decode("proves_first")
   }
 }

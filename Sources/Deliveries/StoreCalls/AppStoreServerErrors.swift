@@ -24,6 +24,7 @@ extension AppStoreServerError {
       let isPermanent = [400, 404].contains(code.rawValue / 10_000) && !code.isRetryable
       return isPermanent ? .skip : .retryLater
     case .transactionNotFound, .invalidArgument: return .skip
+    case .answeredBySandboxAlone: return .retryLater
     case .undecodableAnswer(let status, _): return status < 400 ? .retryLater : .stop
     case .unauthorizedWithoutJSON, .transport, .tokenNotSigned, .overloaded, .circuitOpen: return .stop
     }
@@ -48,6 +49,7 @@ extension AppStoreServerError {
     case .unauthorizedWithoutJSON:
       "401: the App Store rejects the key, its id or the issuer id, or the clock is wrong"
     case .transactionNotFound: "not found"
+    case .answeredBySandboxAlone: "production answers 401, and the sandbox does not know it"
     case .transport(let error): "no response: \((error as? CurlError)?.message ?? "\(error)")"
     case .undecodableAnswer(let status, let detail): "status \(status), \(detail)"
     case .invalidArgument(let name): "the argument \(name) cannot be sent"
@@ -67,8 +69,8 @@ extension AppStoreServerError {
     switch self {
     case .rejected(let rejection): rejection.status >= 500
     case .transport, .undecodableAnswer: true
-    case .unauthorizedWithoutJSON, .transactionNotFound, .invalidArgument, .tokenNotSigned, .overloaded,
-      .circuitOpen:
+    case .unauthorizedWithoutJSON, .transactionNotFound, .answeredBySandboxAlone, .invalidArgument,
+      .tokenNotSigned, .overloaded, .circuitOpen:
       false
     }
   }

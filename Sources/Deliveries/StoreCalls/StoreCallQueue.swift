@@ -85,6 +85,15 @@ struct StoreCallQueue: Sendable {
       ])
   }
 
+  /// How long the App Store may not know a transaction of which a client's proof has told, in seconds. The first call
+  /// follows the purchase within seconds.
+  private static let unknownPatience: TimeInterval = 3_600
+
+  /// Whether a call about a purchase that the App Store does not know yet is repeated.
+  private func mayBecomeKnown(_ call: StoreCall, _ error: AppStoreServerError) -> Bool {
+    call.kind == .accountToken && error.meansUnknown && clock.now() < call.askedAt + Self.unknownPatience
+  }
+
   /// Sends a call.
   /// - Parameter answer: the answer about a refund that the call sends.
   private func send(
@@ -100,7 +109,7 @@ struct StoreCallQueue: Sendable {
       // The server stops: no attempt failed.
       if case .transport(let cause) = error, cause is CancellationError { throw cause }
       let reason = error.reason
-      if error.retryDecision == .skip {
+      if error.retryDecision == .skip, !mayBecomeKnown(call, error) {
         logger.error(
           "the App Store refused a queued call",
           metadata: ["call": "\(call.id)", "kind": "\(call.kind.rawValue)", "reason": "\(reason)"])

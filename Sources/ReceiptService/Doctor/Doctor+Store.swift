@@ -89,7 +89,8 @@ extension Doctor {
     case .unauthorizedWithoutJSON where isAcceptedBySandbox:
       return .ok(
         subject,
-        "the sandbox accepts the key; production answers 401, as it does for an app that was never released")
+        "the sandbox accepts the key; production answers 401, as it does for an app that was never released "
+          + "(if the app is released, check again in a minute)")
     case .unauthorizedWithoutJSON: return .fail(subject, "not accepted (401)", wrongKey)
     case .rejected(let rejection):
       return .fail(

@@ -62,6 +62,7 @@ struct OrderLookup: Sendable {
     of orderID: String, _ app: App, _ api: AppStoreServerAPI
   ) async -> Result<[TransactionRecord], AppStoreServerError> {
     var isAnswered = false
+    var refusal: AppStoreServerError?
     for environment in [Environment.production, .sandbox] {
       do throws(AppStoreServerError) {
         let answer = try await api.lookUpOrder(orderID, in: environment)
@@ -69,13 +70,16 @@ struct OrderLookup: Sendable {
         if !transactions.isEmpty { return .success(transactions) }
         isAnswered = true
       } catch {
-        // Production answers so for an app that was never released.
-        if case .unauthorizedWithoutJSON = error, environment == .production { continue }
+        // Production answers so for an app that was never released, and now and then for others.
+        if case .unauthorizedWithoutJSON = error, environment == .production {
+          refusal = .answeredBySandboxAlone
+          continue
+        }
         // Orders are of production; the sandbox has some for tests.
         guard error.retryDecision == .skip || isAnswered else { return .failure(error) }
       }
     }
-    return .success([])
+    return refusal.map { .failure($0) } ?? .success([])
   }
 
   private func keep(_ transactions: [TransactionRecord], of orderID: String, _ app: App) async throws {

@@ -208,19 +208,37 @@ struct ServerAPITests {
     #expect(transport.sent.count == 2)
   }
 
-  @Test(arguments: [StubTransport.Answer.error(4_040_010), .unauthenticated])
-  func `a transaction that neither environment knows is not found`(answer: StubTransport.Answer) async throws
-  {
-    let transport = StubTransport {
-      $0.request.authority == "api.storekit.apple.com" ? answer : .error(4_040_010)
-    }
-    let api = try api(transport)
+  @Test func `a transaction that neither environment knows is not found`() async throws {
+    let api = try api(StubTransport { _ in .error(4_040_010) })
     let error = await error { () async throws(AppStoreServerError) in try await api.locate("1") }
     guard case .transactionNotFound = error else {
       Issue.record("\(String(describing: error))")
       return
     }
     #expect(error?.isRetryable == false)
+  }
+
+  @Test
+  func
+    `a transaction about which production answers 401 is not unknown because the sandbox does not know it`()
+    async throws
+  {
+    let transport = StubTransport {
+      $0.request.authority == "api.storekit.apple.com" ? .unauthenticated : .error(4_040_010)
+    }
+    let api = try api(transport)
+    for ask in [
+      { () async throws(AppStoreServerError) in _ = try await api.locate("1") },
+      { () async throws(AppStoreServerError) in _ = try await api.locateSubscriptions(anyTransactionID: "1")
+      },
+    ] {
+      let error = await self.error(of: ask)
+      guard case .answeredBySandboxAlone = error else {
+        Issue.record("\(String(describing: error))")
+        continue
+      }
+      #expect(error?.isRetryable == true)
+    }
   }
 
   @Test func `a bearer token that neither environment accepts is an authorization error`() async throws {

@@ -235,6 +235,24 @@ import Testing
     }
   }
 
+  @Test func `no claim is false because production answered 401 and the sandbox does not know it`()
+    async throws
+  {
+    try await LiveApps.with { live in
+      let bought = try live.buy()
+      try await live.setProfile(live[1], bought.originalTransactionID, until: bought.transaction.expiresDate)
+      live.harness.store.add(.unauthorized.in(.production))
+      let report = try await live.adopt()
+      #expect(report.outcomes == ["failed": 1])
+      #expect(!report.isComplete)
+      #expect(try await live.profile(live[1]).product == SwiftClimb.monthly)
+      let members = ["transactionID": bought.originalTransactionID, "bundleID": SwiftClimb.bundleID]
+      #expect(try await live.harness.validate(members).status == 503)
+      live.harness.store.clearServerFaults()
+      #expect(try await live.adopt().outcomes == ["bound": 1])
+    }
+  }
+
   // MARK: Files
 
   @Test func `a file binds no purchase to a user whom the app does not have`() async throws {

@@ -152,7 +152,7 @@ extension AppStoreServerError {
   fileprivate var meaning: Meaning {
     switch self {
     case .rejected(let rejection): (400..<500).contains(rejection.status) ? .response : .outage
-    case .unauthorizedWithoutJSON, .transactionNotFound: .response
+    case .unauthorizedWithoutJSON, .transactionNotFound, .answeredBySandboxAlone: .response
     case .transport(let error): error is CancellationError ? .unknown : .outage
     case .undecodableAnswer: .outage
     case .invalidArgument, .tokenNotSigned, .overloaded, .circuitOpen: .unknown

@@ -88,6 +88,25 @@ import Testing
     }
   }
 
+  @Test func `a purchase that the App Store does not know yet is told later, for an hour`() async throws {
+    try await withHarness(configuration: Self.telling) { harness in
+      harness.store.add(.error(.transactionIdNotFound).at(.accountToken).next(1))
+      _ = try await claim(harness, by: UUID())
+      try await harness.service.deliveries.storeCalls.run()
+      #expect(
+        try await harness.storeCalls() == [StoreCallRow(kind: "account_token", outcome: nil, attempts: 1)])
+      harness.clock.advance(seconds: 60)
+      try await harness.service.deliveries.storeCalls.run()
+      #expect(try await harness.storeCalls().map(\.outcome) == ["sent"])
+
+      harness.store.add(.error(.originalTransactionIdNotFound).at(.accountToken))
+      _ = try await claim(harness, by: UUID())
+      harness.clock.advance(seconds: 3_700)
+      try await harness.service.deliveries.storeCalls.run()
+      #expect(try await harness.storeCalls().map(\.outcome) == ["sent", "refused"])
+    }
+  }
+
   @Test func `a refusal of the App Store ends the call, an outage delays it`() async throws {
     try await withHarness(configuration: Self.telling) { harness in
       harness.store.add(.error(.familyTransactionNotSupported).at(.accountToken).next(1))

@@ -1,0 +1,145 @@
+import Actions
+import AppStoreSimulator
+import Foundation
+import Testing
+
+@testable import ReceiptService
+@testable import Support
+
+/// Whose first secret a device keeps that has records of several accounts, or of none, and what support's reset changes.
+@Suite struct FirstSecretTests {
+  private let own = ScreenTime.secret(1)
+  private let foreign = ScreenTime.secret(2)
+
+  @Test
+  func `a stranger's purchase or trial proves no first secret of a device to which support granted a tier`()
+    async throws
+  {
+    try await withScreenTime { harness in
+      try await harness.grant("phone")
+      harness.clock.advance(seconds: 60)
+      let bought = try harness.buy(ScreenTime.individual, bundleID: ScreenTime.bundleID)
+      for _ in 1...2 {
+        #expect(try await harness.device("phone", shows: bought, secret: foreign).status == 200)
+        #expect(try await harness.launch("phone", account: "evil", secret: foreign).status < 300)
+      }
+      #expect(try await harness.count("device_secrets") == 0)
+      #expect(try await harness.token(of: "phone").string("entitlements.tier") == "family")
+    }
+  }
+
+  @Test func `after support's reset a device whose record began with a grant keeps the next secret`()
+    async throws
+  {
+    try await withScreenTime { harness in
+      #expect(try await harness.token(of: "phone", secret: foreign).status == 200)
+      try await harness.grant("phone")
+      harness.clock.advance(seconds: 60)
+      let bought = try harness.buy(ScreenTime.individual, bundleID: ScreenTime.bundleID)
+      #expect(try await harness.reset("phone"))
+      _ = try await harness.device("phone", shows: bought)
+      #expect(try await harness.token(of: "phone", secret: own).status == 200)
+      #expect(try await harness.token(of: "phone").status == 401)
+      #expect(try await harness.count("device_secrets") == 1)
+    }
+  }
+
+  @Test func `a week after support's reset a secret needs a proof again`() async throws {
+    try await withScreenTime { harness in
+      try await harness.grant("phone")
+      #expect(try await harness.reset("phone"))
+      #expect(try await harness.reset("phone") == false)
+      harness.clock.advance(days: 8)
+      #expect(try await harness.token(of: "phone", secret: own).status == 200)
+      #expect(try await harness.count("device_secrets") == 0)
+      #expect(try await harness.reset("phone"))
+    }
+  }
+
+  @Test(arguments: [true, false])
+  func
+    `after a reset the purchase that support gave to a device proves its secret, a stranger's trial does not`(
+      _ strangerIsFirst: Bool
+    ) async throws
+  {
+    try await withScreenTime { harness in
+      let bought = try harness.buy(ScreenTime.family, bundleID: ScreenTime.bundleID)
+      _ = try await harness.device("old", shows: bought)
+      _ = try await harness.desk.transfer(
+        bought.originalTransactionID, to: "phone", by: try #require(Harness.ada), isForced: true)
+      #expect(try await harness.reset("phone"))
+      harness.clock.advance(seconds: 60)
+      if strangerIsFirst {
+        for _ in 1...2 {
+          #expect(try await harness.launch("phone", account: "evil", secret: foreign).status < 300)
+        }
+        #expect(try await harness.count("device_secrets") == 0)
+      }
+      #expect(try await harness.device("phone", shows: bought, secret: own).status == 200)
+      #expect(try await harness.children(of: "phone", secret: own).status == 200)
+      #expect(try await harness.children(of: "phone", secret: foreign).status == 401)
+      // The customer that had the purchase before still has its signed transaction: it replaces no secret.
+      #expect(try await harness.device("phone", shows: bought, secret: foreign).status == 200)
+      #expect(try await harness.children(of: "phone", secret: foreign).status == 401)
+    }
+  }
+
+  @Test
+  func `a stranger's trial on a paying device of an old build keeps a secret from it only until the reset`()
+    async throws
+  {
+    try await withScreenTime { harness in
+      let bought = try harness.buy(ScreenTime.family, bundleID: ScreenTime.bundleID)
+      _ = try await harness.device("phone", shows: bought)
+      harness.clock.advance(seconds: 60)
+      #expect(try await harness.launch("phone", account: "evil").status < 300)
+      #expect(try await harness.device("phone", shows: bought, secret: own).status == 200)
+      #expect(try await harness.count("device_secrets") == 0)
+      #expect(try await harness.reset("phone"))
+      #expect(try await harness.launch("phone", account: "evil", secret: foreign).status < 300)
+      #expect(try await harness.count("device_secrets") == 0)
+      #expect(try await harness.device("phone", shows: bought, secret: own).status == 200)
+      #expect(try await harness.children(of: "phone", secret: own).status == 200)
+      #expect(try await harness.children(of: "phone").status == 401)
+    }
+  }
+
+  @Test func `without the secret no device joins a trial that another device began`() async throws {
+    try await withScreenTime { harness in
+      _ = try await harness.launch("evil", account: "evil", secret: foreign)
+      harness.clock.advance(days: 60)
+      #expect(try await harness.children(of: "phone", secret: own).status == 200)
+      #expect(try await harness.launch("phone", account: "evil").status == 401)
+      #expect(try await harness.children(of: "phone", secret: own).status == 200)
+      let started = try await harness.launch("phone", account: "ann", secret: own)
+      #expect(started.status == 201)
+      #expect(started.string("entitlements.status") == "trial")
+    }
+  }
+
+  @Test func `an account that lost its purchase still counts beside a stranger's trial`() async throws {
+    try await withHarness(configuration: MoveLimitTests.configuration(devices: 1)) { harness in
+      let bought = try harness.buy(ScreenTime.family, bundleID: ScreenTime.bundleID)
+      for device in ["phone", "tablet"] { _ = try await harness.device(device, shows: bought) }
+      #expect(try await harness.launch("phone", account: "evil").status < 300)
+      #expect(try await harness.launch("phone", account: "evil", secret: foreign).status < 300)
+      #expect(try await harness.count("device_secrets") == 0)
+    }
+  }
+}
+
+extension Harness {
+  /// A grant of support for half a year.
+  fileprivate func grant(_ device: String) async throws {
+    _ = try await desk.grant(
+      to: device, bundleID: ScreenTime.bundleID, tier: "family", days: 180, by: try #require(Self.ada),
+      isForced: true)
+  }
+
+  /// - Returns: whether support's reset changed something.
+  fileprivate func reset(_ device: String) async throws -> Bool {
+    try await ResetDeviceSecretRequest(deviceID: device, bundleID: ScreenTime.bundleID).perform(
+      at: service.support, by: try #require(Self.ada)
+    ).isChanged
+  }
+}
