@@ -359,6 +359,20 @@ import Testing
       let ended = try receiver.first(.childUnpaired)
       #expect(ended.text("childDeviceID") == "ann")
       #expect(ended.text("environment") == "Production")
+  @Test func `codes that one address sends at once are counted before they are looked up`() async throws {
+    try await withHarness(configuration: ScreenTime.configuration(), environment: ["RATE_LIMIT": "1000"]) {
+      harness in
+      try await harness.device("mother", buys: ScreenTime.family)
+      // A right code uses up nothing.
+      for _ in 0..<15 {
+        #expect([200, 201].contains(try await harness.join("ann", to: "mother").status))
+      }
+      let answers = try await atOnce(60) { _ in try await harness.enter(PairingCode().shown, on: "thief") }
+      #expect(answers.count { $0.status == 404 } == 10)
+      #expect(answers.count { $0.status == 429 } == 50)
+    }
+  }
+
       #expect(ended.value("data.pausedDevices") == nil)
     }
   }
@@ -474,12 +488,11 @@ import Testing
         return Request(method: .put, path: "/", clientAddress: IPAddress(address))
       }
       for number in 0..<ClientRateLimits.wrongCodesAtOnce {
-        try traffic.checkCodes(of: ScreenTime.bundleID, request(number))
-        traffic.noteWrongCode(of: ScreenTime.bundleID, request(number))
+        try traffic.beginCode(of: ScreenTime.bundleID, request(number))
       }
       // A right code is refused too, until the app's bucket has a request again.
       #expect(try await harness.enter(code, on: "ann").status == 429)
-      try traffic.checkCodes(of: ScreenTime.heatlab, request(0))
+      try traffic.beginCode(of: ScreenTime.heatlab, request(0))
       harness.clock.advance(seconds: 60)
       #expect(try await harness.enter(code, on: "ann").status == 201)
     }
