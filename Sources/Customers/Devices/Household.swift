@@ -223,6 +223,7 @@ extension DeviceAccess {
       if childState != .active { childState = childState.map { min($0, state) } ?? state }
       if state == .active, entitlements.isWeaker(than: household.entitlements) {
         entitlements = household.entitlements
+    let hasOwnAccess = entitlements.isAccessGranted
       }
     }
     // Any of them may change what the device has.
@@ -231,6 +232,8 @@ extension DeviceAccess {
   }
 }
 
+      // Nor does a parent pause what a device has without it, such as its own trial.
+      guard pairing.isConfirmed || state == .active || !hasOwnAccess else { continue }
 extension ChildState: Comparable {
   private var order: Int {
     switch self {

@@ -209,6 +209,32 @@ import Testing
     }
   }
 
+  @Test func `a named device with access of its own is paused by no parent`() async throws {
+    try await withScreenTime { harness in
+      _ = try await harness.launch("phone", account: "mother", secret: Self.parentSecret)
+      for child in ["ann", "ben"] {
+        #expect(try await harness.pair(child, to: "phone", secret: Self.parentSecret).status == 201)
+        harness.clock.advance(seconds: 1)
+      }
+      harness.clock.advance(days: 20)
+      for child in ["ann", "ben"] {
+        #expect(try await harness.launch(child, account: child, secret: Self.secret(child)).status == 201)
+        #expect(try await harness.childState(child) == "trial active")
+      }
+      // The grace of the parent's trial allows one device; ben has his own trial.
+      harness.clock.advance(days: 10)
+      #expect(try await harness.childState("ann") == "trial active")
+      #expect(try await harness.childState("ben") == "trial")
+      harness.clock.advance(days: 7)
+      #expect(try await harness.childState("ann") == "trial")
+      // A child that confirmed has no trial of its own.
+      #expect(try await harness.join("ben", to: "phone").status == 200)
+      #expect(try await harness.childState("ben") == "expired paused parent_without_access")
+      _ = try await harness.buysOfHousehold(ScreenTime.family, on: "phone", Self.parentSecret)
+      #expect(try await harness.childState("ben") == "active active")
+    }
+  }
+
   @Test func `a child has what its parent has in every answer, also with a trial or a purchase that is over`()
     async throws
   {
