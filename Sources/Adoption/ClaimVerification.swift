@@ -24,6 +24,9 @@ struct ClaimVerification: Sendable {
   /// a little later than the client.
   private static let unknownWaits: [TimeInterval] = [60, 300, 1_800, 21_600, 86_400]
 
+  /// The shortest and the longest wait before the App Store is asked again after a failure.
+  private static let failureWaits: ClosedRange<TimeInterval> = 30...3_600
+
   private var queue: WorkQueue<ClientWriteRows.Claim> {
     WorkQueue(
       ClientWriteRows.claims, work, batch: 16, lease: 300, kind: { _ in .clientClaim }, key: \.id,
@@ -55,7 +58,11 @@ struct ClaimVerification: Sendable {
       in: apps.startingWithSeller(of: claim.productID))
     let instant = clock.now()
     if decided.verdict == .failed {
-      let next = instant + Backoff.delivery.seconds(afterFailures: claim.attempts + 1)
+      // A failure is no answer, so it uses up none of the questions. The waits grow with the time that has passed.
+      let wait = instant.timeIntervalSince(claim.waitsSince)
+      let next =
+        instant
+        + min(max(wait, Self.failureWaits.lowerBound), Self.failureWaits.upperBound) * .random(in: 0.5...1)
       return WorkOutcome(.retry, [ClientWriteRows.put(off: claim, lease, until: next)])
     }
     let isAskedAgain = decided.verdict == .unknown && Self.unknownWaits.indices.contains(claim.attempts)
@@ -89,8 +96,10 @@ package enum ClientWriteRows {
     var userID: UUID
     var transactionID: String
     var productID: String?
-    /// The attempts before this one.
+    /// The answers of the App Store before this one.
     var attempts: Int
+    /// The client's last write, or the App Store's last answer.
+    var waitsSince: Date
     /// Whether another user claims the transaction too.
     var isContested: Bool
 
@@ -100,6 +109,7 @@ package enum ClientWriteRows {
       transactionID = try row.decode("original_transaction_id")
       productID = try row.decode("product_id")
       attempts = try row.decode("attempts")
+      waitsSince = try row.decode("waits_since")
       isContested = try row.decode("is_contested")
     }
   }
@@ -170,7 +180,7 @@ package enum ClientWriteRows {
         ORDER BY turn, next_attempt_at LIMIT \(4 * limit)) AS turns
         """, limit: "\(limit)",
       returning: """
-        id, user_id, original_transaction_id, product_id, attempts,
+        id, user_id, original_transaction_id, product_id, attempts, greatest(last_at, verified_at) AS waits_since,
           EXISTS (SELECT FROM client_writes other
             WHERE other.original_transaction_id = client_writes.original_transaction_id
               AND other.user_id <> client_writes.user_id)
@@ -191,7 +201,7 @@ package enum ClientWriteRows {
     let decision: Query =
       verdict.map { ", outcome = \($0.rawValue), verified_at = \(instant)::timestamptz" } ?? ""
     return claims.retry(
-      claim.id, of: lease, at: next, because: nil, isAttempt: true, setting: decision)
+      claim.id, of: lease, at: next, because: nil, isAttempt: verdict != nil, setting: decision)
   }
 
   /// Counts the writes of the last 30 days, for each table in `client_write_modes`.

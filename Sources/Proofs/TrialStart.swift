@@ -178,6 +178,8 @@ struct TrialStart: Sendable {
     if case .postponed = claim.outcome {
       throw ServiceError.trialJoinedTooOften(limit: app.devicesPerPurchase, wait: moves.wait(at: instant))
     }
+    let children = try await connection.childStates(
+      of: members.map(\.holder.deviceID) + [device], in: app, at: instant)
     var rows: [Postgres.Query] = []
     var devices = [device]
     for member in members {
@@ -195,7 +197,7 @@ struct TrialStart: Sendable {
     if devices == [device] {
       rows.append(TrialRows.join(trial, bundleID: app.bundleID, deviceID: device, at: instant))
     }
-    try await write(rows, devices, of: app, at: instant, connection)
+    try await write(rows, devices, children, of: app, at: instant, connection)
   }
 
   private static let noAccount = Problem.invalidRequest(
@@ -203,11 +205,19 @@ struct TrialStart: Sendable {
       + "AppTransaction.refresh() and send the app transaction that it returns.")
 
   /// Writes the trial and queues the devices' changes for webhooks and CloudKit.
+  /// - Parameter children: the states before of the children of all devices of the trial: their places may change with
+  ///   those of the joining device.
   private func write(
-    _ rows: [Postgres.Query], _ devices: [String], of app: App, at instant: Date,
-    _ connection: PostgresConnection
+    _ rows: [Postgres.Query], _ devices: [String], _ children: ChildStates? = nil, of app: App,
+    at instant: Date, _ connection: PostgresConnection
   ) async throws {
-    let changes = devices.map { CustomerChange(bundleID: app.bundleID, customer: .device($0)) }
+    var rows = rows
+    var changes = devices.map { CustomerChange(bundleID: app.bundleID, customer: .device($0)) }
+    if let children {
+      _ = try await connection.pipeline(rows)
+      rows = []
+      changes += try await connection.changedChildren(since: children, at: instant)
+    }
     let events = CustomerChanges.enqueue(changes, in: catalog, at: instant)
     _ = try await connection.pipeline(rows + [events].compactMap(\.self))
   }

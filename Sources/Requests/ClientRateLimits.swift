@@ -183,19 +183,24 @@ package final class ClientRateLimits: Sendable {
     _ = limiters?.unknownTransactions.take(request.clientAddress, at: now)
   }
 
-  /// Refuses an address that has sent many wrong pairing codes or unknown transaction ids, and every address while an
-  /// app's codes are guessed at more than ``wrongCodesPerDay``.
+  /// Counts a pairing code before it is looked up, so that codes that are sent at once are counted too;
+  /// ``endCode(of:_:)`` takes back a right one. Refuses an address that has sent many wrong pairing codes or unknown
+  /// transaction ids, and every address while an app's codes are guessed at more than ``wrongCodesPerDay``.
   /// - Throws: ``Problem`` `rate_limited`.
-  package func checkCodes(of bundleID: String, _ request: Request) throws(Problem) {
-    try checkGuesses(of: request)
-    guard let wait = limiters?.wrongCodes.wait(bundleID, at: now) else { return }
+  package func beginCode(of bundleID: String, _ request: Request) throws(Problem) {
+    guard let limiters else { return }
+    if let wait = limiters.unknownTransactions.take(request.clientAddress, at: now) {
+      throw ServiceError.rateLimited(wait)
+    }
+    guard let wait = limiters.wrongCodes.take(bundleID, at: now) else { return }
+    limiters.unknownTransactions.giveBack(request.clientAddress)
     throw ServiceError.rateLimited(wait)
   }
 
-  /// Counts a pairing code that the app does not have.
-  package func noteWrongCode(of bundleID: String, _ request: Request) {
-    noteGuess(of: request)
-    _ = limiters?.wrongCodes.take(bundleID, at: now)
+  /// Takes back a pairing code that is right, or that was not looked up.
+  package func endCode(of bundleID: String, _ request: Request) {
+    limiters?.unknownTransactions.giveBack(request.clientAddress)
+    limiters?.wrongCodes.giveBack(bundleID)
   }
 
   /// Refuses an address that has sent many unknown tokens to the support API.

@@ -37,6 +37,13 @@ package final class RateLimiter<Key: Hashable & Sendable>: Sendable {
     }
   }
 
+  /// Puts a request back into the key's bucket, which ``take(_:cost:at:)`` took.
+  package func giveBack(_ key: Key) {
+    fullAt.withLock { fullAt in
+      if let full = fullAt[key] { fullAt[key] = full - min(full, rate.interval) }
+    }
+  }
+
   /// The time until the key's bucket has a request; `nil` if it has one. It takes none.
   package func wait(_ key: Key, at now: UInt64) -> Duration? {
     fullAt.withLock { $0[key].flatMap { wait(until: max(now, $0), at: now) } }
@@ -113,6 +120,12 @@ struct AddressLimiter: Sendable {
     if let wait = subscribers.take(address.subscriberBits, cost: cost, at: now) { return wait }
     if let network { _ = networks.take(network, cost: cost, at: now) }
     return nil
+  }
+
+  /// Puts a request back into both buckets.
+  func giveBack(_ address: IPAddress) {
+    subscribers.giveBack(address.subscriberBits)
+    if let network = address.networkBits { networks.giveBack(network) }
   }
 
   /// The time until both buckets have a request; `nil` if they have one. It takes none.

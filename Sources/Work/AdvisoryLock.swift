@@ -16,7 +16,7 @@ import Postgres
 ///
 /// A fixed order prevents deadlocks: purchases before customers, and these before children's devices. "migrate",
 /// "forget", KPIs and adoptions are locked alone. A transaction takes all keys of one kind in one statement, in
-/// ascending order.
+/// ascending order. A transaction that takes only free locks waits for none, in any order.
 package enum AdvisoryLock {
   /// The kind of thing that is locked.
   package enum Kind: UInt8, CaseIterable {
@@ -73,6 +73,15 @@ package enum AdvisoryLock {
   /// Takes the lock unless another transaction has it: one row, whether it was taken (`is_taken`).
   package static func tryAcquire(_ kind: Kind, _ name: String) -> Query {
     "SELECT pg_try_advisory_xact_lock(\(key(kind, name))) AS is_taken"
+  }
+
+  /// Takes those of the locks that no other transaction has: a row for each name whose lock was taken (`name`).
+  package static func tryAcquire(_ kind: Kind, _ names: Set<String>) -> Query {
+    let names = names.sorted()
+    return """
+      SELECT name FROM unnest(\(names)::text[], \(names.map { key(kind, $0) })::bigint[]) AS lock (name, key)
+      WHERE pg_try_advisory_xact_lock(key)
+      """
   }
 
   /// In ascending order.

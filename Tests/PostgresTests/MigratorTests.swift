@@ -21,6 +21,27 @@ struct MigratorTests {
     }
   }
 
+  @Test func `a migration reads definitions without quotes, whatever the database quotes`() async throws {
+    let files = [
+      "20260101_quotes.sql": """
+      do $$ begin
+        execute format('alter database %I set quote_all_identifiers = on', current_database());
+      end $$;
+      """,
+      "20260102_view.sql": """
+      create view v as select 1 as n;
+      do $$ begin
+        if pg_get_viewdef('v'::regclass) like '%"%' then raise exception 'quoted'; end if;
+      end $$;
+      """,
+    ]
+    try await withMigrations(files) { folder, pool in
+      // Each file has a session of its own.
+      let applied = try await Migrator(pool: pool, folder: folder.path).apply()
+      #expect(applied.map(\.name) == ["quotes", "view"])
+    }
+  }
+
   @Test func `the migration status of an empty database changes nothing`() async throws {
     try await withMigrations(twoMigrations) { folder, pool in
       let status = try await Migrator(pool: pool, folder: folder.path).status()

@@ -37,6 +37,14 @@ package enum DeviceRows {
     """
   }
 
+  /// The parents with whom a child's device confirmed a pairing (`device_id`).
+  static func confirmed(by child: String, bundleID: String) -> Query {
+    """
+    SELECT device_id FROM devices
+    WHERE bundle_id = \(bundleID) AND child_device_id = \(child) AND confirmed_at IS NOT NULL
+    """
+  }
+
   /// Ends the pairings that a child's device confirmed (`device_id`, `paired_at`).
   static func endConfirmed(of child: String, bundleID: String) -> Query {
     """
@@ -113,21 +121,24 @@ extension PostgresConnection {
   package nonisolated(nonsending) func endConfirmedPairings(
     of device: String, in app: App, _ catalog: AppCatalog, at instant: Date
   ) async throws -> Bool {
+    let parents = try await query(DeviceRows.confirmed(by: device, bundleID: app.bundleID)).map {
+      try $0.decode("device_id", as: String.self)
+    }
+    guard !parents.isEmpty else { return false }
+    let siblings = try await childStates(of: parents, in: app, at: instant)
     let ended = try await query(DeviceRows.endConfirmed(of: device, bundleID: app.bundleID)).map {
       (
         parent: try $0.decode("device_id", as: String.self),
         pairedAt: try $0.decode("paired_at", as: Date.self)
       )
     }
-    guard !ended.isEmpty else { return false }
     let households = try await households(of: ended.map(\.parent), in: app, at: instant)
     let events = ended.compactMap { pairing in
       households[pairing.parent]?.event(
         .childUnpaired, of: device, with: pairing.parent, pairedAt: pairing.pairedAt, in: app, at: instant)
     }
     try await tell(
-      device, events, of: app, in: catalog, endsPairing: true, siblingsOf: Set(ended.map(\.parent)),
-      at: instant)
+      device, events, of: app, in: catalog, endsPairing: true, besides: siblings, at: instant)
     return true
   }
 }

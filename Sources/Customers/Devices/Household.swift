@@ -17,6 +17,8 @@ package struct Household: Sendable {
   let count: Int
   /// The purchase or trial whose devices are the parents; `nil` where the device has none that gives access.
   let plan: String?
+  /// The devices that have the plan, also those that only named its transaction, and the device itself.
+  let sharers: [String]
   /// The key of the daily limit of pairings: `plan/…` for all devices that proved the plan, `named/…` for all that only
   /// named its transaction, `device/…` without a plan.
   let budget: String
@@ -72,6 +74,7 @@ extension Household {
     self.init(
       parents: parents.sorted(), children: counted.filter { own.contains($0.childDeviceID) },
       count: counted.count, plan: members.first?.plan,
+      sharers: Set(members.map(\.device)).union([device]).sorted(),
       budget: members.first?.plan.map { "\(isProven ? "plan" : "named")/\($0)" } ?? "device/\(device)",
       entitlements: app.entitlements(of: records, for: .device(device), at: instant),
       environment: records.environment)
@@ -150,15 +153,23 @@ extension PostgresConnection {
   ) async throws -> [String: Household] {
     let confirmed = Set(pairings.filter(\.isConfirmed).map(\.parent))
     let parents = Set(pairings.map(\.parent)).sorted()
+    return try await readableHouseholds(of: parents, needing: confirmed, in: app, at: instant)
+  }
+
+  /// The households of these parents' devices. One that cannot be read is left out.
+  /// - Parameter needed: those that must be readable.
+  nonisolated(nonsending) func readableHouseholds(
+    of devices: [String], needing needed: Set<String> = [], in app: App, at instant: Date
+  ) async throws -> [String: Household] {
     do {
-      return try await households(of: parents, in: app, at: instant)
+      return try await households(of: devices, in: app, at: instant)
     } catch is UnreadableRow {
       var found: [String: Household] = [:]
-      for parent in parents {
+      for device in devices {
         do {
-          found[parent] = try await households(of: [parent], in: app, at: instant)[parent]
+          found[device] = try await households(of: [device], in: app, at: instant)[device]
         } catch let error as UnreadableRow {
-          if confirmed.contains(parent) { throw error }
+          if needed.contains(device) { throw error }
         }
       }
       return found
@@ -212,6 +223,7 @@ extension DeviceAccess {
     entitlements = app.entitlements(of: relevant, for: .device(device), at: instant)
     var changes = [entitlements.validUntil]
     let isPaid = entitlements.isPaidOrGranted
+    let hasOwnAccess = entitlements.isAccessGranted
     for pairing in pairings {
       guard let household = households[pairing.parent], let state = household.state(of: device) else {
         continue
@@ -220,6 +232,8 @@ extension DeviceAccess {
       // purchase or a grant.
       guard pairing.isConfirmed || !isPaid || household.entitlements.isPaidOrGranted else { continue }
       changes.append(household.entitlements.validUntil)
+      // Nor does a parent pause what a device has without it, such as its own trial.
+      guard pairing.isConfirmed || state == .active || !hasOwnAccess else { continue }
       if childState != .active { childState = childState.map { min($0, state) } ?? state }
       if state == .active, entitlements.isWeaker(than: household.entitlements) {
         entitlements = household.entitlements

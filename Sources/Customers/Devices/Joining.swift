@@ -87,15 +87,8 @@ struct Joining: Sendable {
     let proof = try body.signedAppTransaction.flatMap {
       AccountProof(try verifier.appTransaction($0, of: app))
     }
-    try traffic.checkCodes(of: app.bundleID, request)
     let instant = clock.now()
-    guard let code = PairingCode(body.pairingCode),
-      let row = try await pool.query(PairingCodeRows.select(code, in: app.bundleID)).first,
-      try !row.decode("is_used", as: Bool.self)
-    else {
-      traffic.noteWrongCode(of: app.bundleID, request)
-      throw ServiceError.invalidPairingCode
-    }
+    let (code, row) = try await find(body.pairingCode, in: app, request)
     guard try row.decode("expires_at", as: Date.self) > instant else { throw ServiceError.expiredPairingCode }
     let parent = try row.decode("device_id", as: String.self)
     guard parent != child else {
@@ -120,6 +113,24 @@ struct Joining: Sendable {
         at: instant, connection)
     }
     return try await state(of: child, in: app, isNew ? .created : .ok)
+  }
+
+  /// Looks up a code that was not used.
+  /// - Returns: the code, and its row of ``PairingCodeRows/select(_:in:)``.
+  /// - Throws: 404 `pairing_code_invalid`, 429 `rate_limited`.
+  private func find(_ text: String, in app: App, _ request: Request) async throws -> (PairingCode, Row) {
+    try traffic.beginCode(of: app.bundleID, request)
+    guard let code = PairingCode(text) else { throw ServiceError.invalidPairingCode }
+    let row: Row?
+    do {
+      row = try await pool.query(PairingCodeRows.select(code, in: app.bundleID)).first
+    } catch {
+      traffic.endCode(of: app.bundleID, request)
+      throw error
+    }
+    guard let row, try !row.decode("is_used", as: Bool.self) else { throw ServiceError.invalidPairingCode }
+    traffic.endCode(of: app.bundleID, request)
+    return (code, row)
   }
 
   /// Tells the child's device whether it has a parent.

@@ -156,13 +156,13 @@ package struct Pairing: Sendable {
       let instant = clock.now()
       let household = try await household(of: device, in: app, at: instant, connection)
       guard let pairing = household.children.first(where: { $0.childDeviceID == child }) else { return false }
+      let siblings = try await connection.childStates(of: household.parents, in: app, at: instant)
       _ = try await connection.query(
         DeviceRows.delete(child, bundleID: app.bundleID, parents: household.parents))
       let event = household.event(
         .childUnpaired, of: child, with: device, pairedAt: pairing.pairedAt, in: app, at: instant)
       try await connection.tell(
-        child, [event], of: app, in: apps.catalog, endsPairing: true, siblingsOf: household.parents,
-        at: instant)
+        child, [event], of: app, in: apps.catalog, endsPairing: true, besides: siblings, at: instant)
       return true
     }
     guard deleted else { throw Problem.notFound("No such device is paired.") }
@@ -214,18 +214,15 @@ extension PostgresConnection {
   /// Queues a child's state and the events of its pairings for the app's destinations.
   /// - Parameters:
   ///   - endsPairing: whether the child lost a pairing: a device with nothing on record keeps no row in the outbox.
-  ///   - parents: those whose other children may have become active by it.
+  ///   - siblings: the states before of the parents' children: others may have become active.
   nonisolated(nonsending) func tell(
     _ child: String, _ events: [LifecycleEvent], of app: App, in catalog: AppCatalog,
-    endsPairing: Bool = false, siblingsOf parents: some Sequence<String> = [String](),
-    at instant: Date
+    endsPairing: Bool = false, besides siblings: ChildStates? = nil, at instant: Date
   ) async throws {
-    let change = CustomerChange(bundleID: app.bundleID, customer: .device(child))
-    // With a parent come its children.
-    let others = parents.map { CustomerChange(bundleID: app.bundleID, customer: .device($0)) }
+    let changed = try await changedChildren(since: siblings, at: instant)
+    let changes = [CustomerChange(bundleID: app.bundleID, customer: .device(child))] + changed
     let rows = [
-      CustomerChanges.enqueue([change], in: catalog, endsPairing: endsPairing, at: instant),
-      CustomerChanges.enqueue(others, in: catalog, at: instant),
+      CustomerChanges.enqueue(changes, in: catalog, endsPairing: endsPairing, at: instant),
       app.hasLifecycleEvents ? LifecycleEventRows.insert(events, in: catalog, at: instant) : nil,
     ].compactMap(\.self)
     guard !rows.isEmpty else { return }

@@ -167,9 +167,12 @@ package enum TrialExtensionRows {
     """
   }
 
-  /// The devices of a trial: the one that started it, and those that joined it.
+  /// The devices of a trial: the one that started it, and those that joined it; without erased ones.
   package static func devices(of trial: UUID) -> Query {
-    "SELECT device_id FROM trials WHERE id = \(trial) OR continues = \(trial)"
+    """
+    SELECT device_id FROM trials WHERE (id = \(trial) OR continues = \(trial)) AND NOT EXISTS (
+      SELECT FROM support_actions WHERE action = 'erase-customer' AND to_customer = device_id)
+    """
   }
 
   /// The record of an earlier extension, by any of its devices.

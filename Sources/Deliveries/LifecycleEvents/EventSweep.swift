@@ -126,15 +126,26 @@ struct EventSweep: Sendable {
     }
   }
 
-  private func writeTogether(_ due: [DueTrial], of app: App, at instant: Date) async throws -> Int {
-    let records = try await pool.customerRecords(devices: due.map(\.deviceID))
-    let events = due.flatMap { trial in
-      trial.dueEvents(
-        in: app, records.customerRecords(of: .device(trial.deviceID), in: app, at: instant), at: instant)
+  /// Writes the events of the trials whose devices are not locked, by an erasure for example. The next run has the
+  /// others.
+  func writeTogether(_ due: [DueTrial], of app: App, at instant: Date) async throws -> Int {
+    try await pool.withTransaction { connection in
+      let free = try await connection.lockFreeDevices(Set(due.map(\.deviceID)))
+      // A device may have been erased since its trial was read.
+      var stored: [UUID: String] = [:]
+      for row in try await connection.query(EventSweepRows.devices(of: due.map(\.id))) {
+        stored[try row.decode("id")] = try row.decode("device_id", as: String.self)
+      }
+      let due = due.filter { free.contains($0.deviceID) && stored[$0.id] == $0.deviceID }
+      let records = try await connection.customerRecords(devices: due.map(\.deviceID))
+      let events = due.flatMap { trial in
+        trial.dueEvents(
+          in: app, records.customerRecords(of: .device(trial.deviceID), in: app, at: instant), at: instant)
+      }
+      guard let query = LifecycleEventRows.insert(events, in: catalog, at: instant) else { return 0 }
+      _ = try await connection.query(query)
+      return events.count
     }
-    guard let query = LifecycleEventRows.insert(events, in: catalog, at: instant) else { return 0 }
-    _ = try await pool.query(query)
-    return events.count
   }
 
   // MARK: Paused devices
@@ -168,14 +179,23 @@ struct EventSweep: Sendable {
         EventSweepRows.unchecked(bundleID: app.bundleID, limit: Self.batch)
       ).map(PauseCause.init).filter { cause == nil || $0.id == cause }
       guard !causes.isEmpty else { return 0 }
-      let households = try await connection.households(
-        of: Set(causes.compactMap(\.deviceID)).sorted(), in: app, at: instant)
-      let events = causes.compactMap { cause in
-        cause.deviceID.flatMap { households[$0] }.flatMap { cause.event(in: app, $0) }
+      let parents = Set(causes.compactMap(\.deviceID)).sorted()
+      var households = try await connection.households(of: parents, in: app, at: instant)
+      let named = causes.compactMap { $0.event(in: app, households) }.reduce(into: Set<String>()) {
+        $0.formUnion($1.devices)
       }
+      var free: Set<String> = []
+      if !named.isEmpty {
+        free = try await connection.lockFreeDevices(named)
+        // A device may have been erased since it was read.
+        households = try await connection.households(of: parents, in: app, at: instant)
+      }
+      let decided = causes.map { (id: $0.id, event: $0.event(in: app, households)) }
+        // The next run has those that name a device that is locked, by an erasure for example.
+        .filter { free.isSuperset(of: $0.event?.devices ?? []) }
       let writes =
-        [LifecycleEventRows.insert(events, in: catalog, at: instant)].compactMap(\.self)
-        + [EventSweepRows.markChecked(causes.map(\.id))]
+        [LifecycleEventRows.insert(decided.compactMap(\.event), in: catalog, at: instant)].compactMap(\.self)
+        + [EventSweepRows.markChecked(decided.map(\.id))]
       _ = try await connection.pipeline(writes)
       return causes.count
     }
@@ -266,6 +286,25 @@ package struct DueTrial: Sendable {
   }
 }
 
+extension PostgresConnection {
+  /// Locks those of the devices that no other transaction has locked. An erasure holds the lock of its customer: what
+  /// is written under the lock, the erasure finds.
+  fileprivate nonisolated(nonsending) func lockFreeDevices(_ devices: Set<String>) async throws -> Set<String>
+  {
+    let names = Set(devices.map { Customer.device($0).lockName })
+    let free = Set(
+      try await query(AdvisoryLock.tryAcquire(.customer, names)).map {
+        try $0.decode("name", as: String.self)
+      })
+    return devices.filter { free.contains(Customer.device($0).lockName) }
+  }
+}
+
+extension LifecycleEvent {
+  /// The devices that the event names.
+  fileprivate var devices: [String] { [customer?.deviceID].compactMap(\.self) + (children ?? []) }
+}
+
 extension Trial {
   /// The whole days from the start to an instant; 0 for one before it.
   fileprivate func days(until instant: Date) -> Int {
@@ -308,6 +347,10 @@ struct PauseCause: Sendable {
       }
   }
 
+  func event(in app: App, _ households: [String: Household]) -> LifecycleEvent? {
+    deviceID.flatMap { households[$0] }.flatMap { event(in: app, $0) }
+  }
+
   /// The event about the devices beyond the customer's limit; `nil` if there are none.
   func event(in app: App, _ household: Household) -> LifecycleEvent? {
     guard let deviceID, let limit = household.limit else { return nil }
@@ -319,130 +362,5 @@ struct PauseCause: Sendable {
       occasion: [id.uuidString.lowercased()], customer: customer,
       children: paused.map(\.childDeviceID), occurredAt: occurredAt,
       data: EventDetails(cause: id, limit: limit).bytes)
-  }
-}
-
-/// The queries of ``EventSweep``: rows whose next event is due, and was not written down.
-enum EventSweepRows {
-  /// The purchases of an app whose grace period ends soon, and those that ended a day ago although the App Store meant
-  /// to renew them. The ledger decides the event; the conditions are those of ``PurchaseChange/timeEvents``.
-  static func purchases(of app: App, at instant: Date, limit: Int) -> Query {
-    let reminder = instant + TimeInterval(app.reminders.graceEndingDays) * 86_400
-    let late = instant - PurchaseChange.renewalDelay
-    let oldest = late - LifecycleEvent.maximumAge
-    let daily: Query =
-      app.reminders.graceDaily
-      ? """
-
-      UNION ALL
-      (SELECT original_transaction_id FROM subscriptions AS purchase
-       WHERE bundle_id = \(app.bundleID) AND status = 'grace' AND expiry_date <= \(instant - 86_400)
-         AND next_change_at > \(instant)
-         AND NOT EXISTS (
-           SELECT FROM lifecycle_events AS event
-           WHERE event.original_transaction_id = purchase.original_transaction_id AND event.type = 'grace.reminder'
-             AND event.occurred_at > \(instant - 86_400))
-       LIMIT \(limit))
-      """ : ""
-    return """
-      (SELECT original_transaction_id FROM subscriptions AS purchase, LATERAL (
-         SELECT min(phase.start) AS at FROM unnest(phase_starts, phase_statuses) AS phase (start, status)
-         WHERE phase.start > \(instant) AND phase.status <> 'grace') AS grace_end
-       WHERE next_change_at > \(instant) AND next_change_at <= \(reminder) AND bundle_id = \(app.bundleID)
-         AND status = 'grace' AND grace_end.at <= \(reminder)
-         AND (NOT auto_renew_enabled OR store_status <> 'expired' OR expiry_date <= \(late))
-         AND NOT EXISTS (
-           SELECT FROM lifecycle_events AS event
-           WHERE event.original_transaction_id = purchase.original_transaction_id AND event.type = 'grace.ending'
-             AND event.period_end = grace_end.at)
-       LIMIT \(limit))
-      UNION ALL
-      (SELECT original_transaction_id FROM subscriptions AS purchase
-       WHERE expiry_date > \(oldest) AND expiry_date <= \(late) AND bundle_id = \(app.bundleID)
-         AND auto_renew_enabled AND store_status = 'expired' AND status IN ('grace', 'expired')
-         AND NOT EXISTS (
-           SELECT FROM lifecycle_events AS event
-           WHERE event.original_transaction_id = purchase.original_transaction_id
-             AND event.type = CASE purchase.status WHEN 'grace' THEN 'grace.started' ELSE 'expired' END
-             AND event.period_end = purchase.expiry_date)
-       LIMIT \(limit))\(daily)
-      """
-  }
-
-  /// Finds a page of an app's trials with an event that is due.
-  typealias FindTrials =
-    @Sendable (
-      _ app: App, _ pause: TimeInterval, _ place: TrialPlace, _ instant: Date, _ limit: Int
-    ) -> Query
-
-  /// The place of a page of trials.
-  struct TrialPlace: Sendable {
-    var endsAt: Date
-    var id: UUID
-
-    static let start = TrialPlace(
-      endsAt: .distantPast, id: UUID(uuid: (0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0)))
-  }
-
-  /// The trials of an app, one row for each device, that end soon or have ended and whose event is not written down. No
-  /// webhook gets the pseudonym of an erased device.
-  /// - Parameter pause: the time of free access, by which an end may be later than `ends_at`.
-  static let trials: FindTrials = { app, pause, place, instant, limit in
-    let reminder = instant + TimeInterval(app.reminders.trialEndingDays) * 86_400
-    let oldest = instant - LifecycleEvent.maximumAge - pause
-    return """
-      SELECT own.id, own.device_id, own.environment, original.started_at, original.ends_at
-      FROM trials AS original, LATERAL (
-        SELECT original.id, original.device_id, original.environment
-        UNION ALL
-        SELECT joined.id, joined.device_id, joined.environment FROM trials AS joined
-        WHERE joined.continues = original.id) AS own
-      WHERE original.continues IS NULL AND original.ends_at > \(oldest) AND original.ends_at <= \(reminder)
-        AND original.bundle_id = \(app.bundleID)
-        AND (original.ends_at, own.id) > (\(place.endsAt)::timestamptz, \(place.id)::uuid)
-        AND NOT EXISTS (
-          SELECT FROM support_actions WHERE action = 'erase-customer' AND to_customer = own.device_id)
-        AND NOT EXISTS (
-          SELECT FROM lifecycle_events AS event
-          WHERE event.trial_id = own.id AND event.period_end >= original.ends_at
-            AND event.type = CASE WHEN original.ends_at > \(instant) THEN 'trial.ending' ELSE 'trial.ended' END)
-      ORDER BY original.ends_at, own.id LIMIT \(limit)
-      """
-  }
-
-  /// The trials of an app that are in the app's own grace and have no reminder of the latest day; one row for each
-  /// device that bought nothing.
-  static let trialGraces: FindTrials = { app, pause, place, instant, limit in
-    let oldest = instant - (app.grace?.duration ?? 0) - pause
-    return """
-      SELECT own.id, own.device_id, own.environment, original.started_at, original.ends_at
-      FROM trials AS original, LATERAL (
-        SELECT original.id, original.device_id, original.environment
-        UNION ALL
-        SELECT joined.id, joined.device_id, joined.environment FROM trials AS joined
-        WHERE joined.continues = original.id) AS own
-      WHERE original.continues IS NULL AND original.ends_at > \(oldest) AND original.ends_at <= \(instant - 86_400)
-        AND original.bundle_id = \(app.bundleID)
-        AND (original.ends_at, own.id) > (\(place.endsAt)::timestamptz, \(place.id)::uuid)
-        AND NOT EXISTS (
-          SELECT FROM support_actions WHERE action = 'erase-customer' AND to_customer = own.device_id)
-        AND NOT EXISTS (SELECT FROM subscriptions s WHERE s.device_id = own.device_id AND s.bundle_id = original.bundle_id)
-        AND NOT EXISTS (
-          SELECT FROM lifecycle_events AS event
-          WHERE event.trial_id = own.id AND event.type = 'grace.reminder' AND event.occurred_at > \(instant - 86_400))
-      ORDER BY original.ends_at, own.id LIMIT \(limit)
-      """
-  }
-
-  /// Events that may have paused devices, locked until the end of the transaction; others have those that are locked.
-  static func unchecked(bundleID: String, limit: Int) -> Query {
-    """
-    SELECT id, environment, device_id, original_transaction_id, transaction_id, trial_id, occurred_at
-    FROM lifecycle_events WHERE checks_devices AND bundle_id = \(bundleID) ORDER BY created_at LIMIT \(limit) FOR UPDATE SKIP LOCKED
-    """
-  }
-
-  static func markChecked(_ ids: [UUID]) -> Query {
-    "UPDATE lifecycle_events SET checks_devices = false WHERE id = ANY(\(ids))"
   }
 }

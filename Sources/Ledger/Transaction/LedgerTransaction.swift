@@ -303,16 +303,47 @@ struct TransactionsElsewhere: Error {
 }
 
 extension LedgerEntry {
-  /// The same entry, about the purchase that its transactions are stored under.
-  func reassigned(_ homes: [String: String]) -> LedgerEntry {
-    guard let home = transactions.lazy.compactMap({ homes[$0.fact.transactionID] }).first,
-      home != originalTransactionID
-    else { return self }
+  /// The same entry, about the purchase that its transactions are stored under. Transactions that are stored under
+  /// several purchases become an entry for each; the first one has the renewal infos and the transactions that are new.
+  func reassigned(_ homes: [String: String]) -> [LedgerEntry] {
+    func home(_ record: TransactionRecord) -> String? { homes[record.fact.transactionID] }
+    let known = transactions.filter { home($0) != nil }
+    guard let latest = known.max(by: { $0.fact.purchaseDate < $1.fact.purchaseDate }).flatMap(home) else {
+      return [self]
+    }
+    let first = known.compactMap(home).first { $0 == originalTransactionID } ?? latest
+    var others: [LedgerEntry] = []
+    for purchase in Set(known.compactMap(home)).subtracting([first]).sorted() {
+      var other = self
+      other.transactions = known.filter { home($0) == purchase }
+      other.renewals = []
+      other.cause = cause.beside
+      others.append(other.moved(to: purchase))
+    }
+    var kept = self
+    kept.transactions.removeAll { home($0).map { $0 != first } ?? false }
+    return [kept.moved(to: first)] + others
+  }
+
+  private func moved(to purchase: String) -> LedgerEntry {
     var moved = self
-    moved.originalTransactionID = home
-    for index in moved.transactions.indices { moved.transactions[index].fact.originalTransactionID = home }
-    for index in moved.renewals.indices { moved.renewals[index].fact.originalTransactionID = home }
+    moved.originalTransactionID = purchase
+    for index in moved.transactions.indices {
+      moved.transactions[index].fact.originalTransactionID = purchase
+    }
+    for index in moved.renewals.indices { moved.renewals[index].fact.originalTransactionID = purchase }
     return moved
+  }
+}
+
+extension LedgerEntry.Cause {
+  /// The cause of an entry about another purchase with transactions of the same request. Only one entry stores the
+  /// notification, or makes the transfer.
+  fileprivate var beside: LedgerEntry.Cause {
+    switch self {
+    case .proof, .adoption, .answer: self
+    case .notification, .replay, .transfer, .time: .answer(.refresh)
+    }
   }
 }
 

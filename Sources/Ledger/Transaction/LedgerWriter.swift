@@ -263,6 +263,8 @@ package final class LedgerWriter: Sendable {
 
   private func run(_ given: [LedgerEntry], _ lockTimeout: Duration) async throws -> [LedgerReceipt] {
     var entries = given
+    // Those of transactions that are stored under another purchase than the rest of their entry.
+    var others: [LedgerEntry] = []
     let parts = entries.compactMap(\.notification).flatMap(\.payload.parts)
     let arrived = entries.lazy.filter { !$0.isReplay }.compactMap { $0.notification?.uuid }
     var supposedlyKept = recentNotifications.known(among: arrived)
@@ -271,13 +273,14 @@ package final class LedgerWriter: Sendable {
       do {
         let headerIDs = parts.isEmpty ? JWSHeaderIDs() : try await headers.ids(for: parts, in: pool)
         let transaction = LedgerTransaction(
-          entries: entries, supposedlyKept: supposedlyKept, lockTimeout: lockTimeout, headerIDs: headerIDs,
-          catalog: catalog, effects: effects, clock: clock, logger: logger, metrics: metrics)
+          entries: entries + others, supposedlyKept: supposedlyKept, lockTimeout: lockTimeout,
+          headerIDs: headerIDs, catalog: catalog, effects: effects, clock: clock, logger: logger,
+          metrics: metrics)
         let start = ContinuousClock.now
         let receipts = try await transaction.commit(in: pool)
         metrics.commitTime.record((.now - start).inSeconds)
         recentNotifications.insert(arrived)
-        return receipts
+        return Array(receipts.prefix(given.count))
       } catch let error as PostgresError where error.isRetryable && attempts < 3 {
         attempts += 1
       } catch let error as PostgresError where error.sqlState == "23505" && attempts < 3 {
@@ -289,7 +292,9 @@ package final class LedgerWriter: Sendable {
         supposedlyKept = []
       } catch let found as TransactionsElsewhere where attempts < 3 {
         attempts += 1
-        entries = entries.map { $0.reassigned(found.homes) }
+        let parts = entries.map { $0.reassigned(found.homes) }
+        entries = parts.compactMap(\.first)
+        others = others.flatMap { $0.reassigned(found.homes) } + parts.flatMap { $0.dropFirst() }
       } catch is RowsChanged where attempts < 3 {
         attempts += 1
       } catch let error as PostgresError where error.isOfHeaders && lookups < 2 {

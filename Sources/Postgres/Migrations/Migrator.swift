@@ -213,7 +213,9 @@ public struct Migrator: Sendable {
     _ = try await connection.query(
       """
       select set_config('migration.version', \(file.version), true),
-        set_config('lock_timeout', \("\(Int(lockTimeout / .milliseconds(1)))ms"), true)
+        set_config('lock_timeout', \("\(Int(lockTimeout / .milliseconds(1)))ms"), true),
+        -- A migration may compare PostgreSQL's text of a definition.
+        set_config('quote_all_identifiers', 'off', true)
       """)
     do {
       try await connection.execute(script: step, timeout: timeout)

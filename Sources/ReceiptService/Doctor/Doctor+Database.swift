@@ -56,6 +56,7 @@ extension Doctor {
         }
         if let result = try await otherRoles(pool) { results.append(result) }
         if let result = try await rightsBeyondTheList(pool) { results.append(result) }
+        if let result = try await viewsOfOwner(pool) { results.append(result) }
         for schema in ["receiptd", "public"] {
           if let result = try await creators(in: schema, pool) { results.append(result) }
         }

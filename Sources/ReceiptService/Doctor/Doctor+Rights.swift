@@ -19,11 +19,38 @@ extension Doctor {
     return try rows.allSatisfy { try $0.decode("is_of_server", as: Bool.self) }
       ? .warn("rights", message, Self.rightsRemedy) : .fail("rights", message, Self.rightsRemedy)
   }
+
+  /// Names receiptd's views that run with the rights of their owner and not with those of their reader. A view that is
+  /// replaced loses the option `security_invoker`.
+  /// - Returns: `nil` if there are none, and before PostgreSQL 15, which has no such option.
+  func viewsOfOwner(_ pool: PostgresPool) async throws -> CheckResult? {
+    let names = try await pool.query(RightsRows.viewsOfOwner).map { try $0.decode("name", as: String.self) }
+    guard !names.isEmpty else { return nil }
+    return .fail(
+      "views",
+      "\(names.joined(separator: ", ")): read with the rights of the owner, so that row level security hides nothing from the reader",
+      names.map { "ALTER VIEW \($0) SET (security_invoker = true)" }.joined(separator: "; "))
+  }
 }
 
-/// Queries on rights beyond `receiptd_rights()`. Each row has a `line`, and says whether the role is the server's
-/// (`is_of_server`).
+/// Queries on rights beyond `receiptd_rights()`. Each row of those on relations and functions has a `line`, and says
+/// whether the role is the server's (`is_of_server`).
 private enum RightsRows {
+  /// The listed views, where there are clients of the database, and the views with the former name of a table, which
+  /// the migrations make with the option everywhere.
+  static let viewsOfOwner: Query = """
+    SELECT n.nspname || '.' || c.relname AS name FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+    WHERE c.relkind = 'v' AND current_setting('server_version_num')::bigint >= 150000
+      AND NOT coalesce((
+        SELECT bool_or(option_value::boolean) FROM pg_options_to_table(c.reloptions)
+        WHERE option_name = 'security_invoker'), false)
+      AND (cardinality(receiptd_client_roles()) > 0 AND c.oid IN (SELECT to_regclass(relation) FROM receiptd_rights())
+        OR n.nspname = 'public' AND EXISTS (
+          SELECT FROM pg_class t
+          WHERE t.relnamespace = 'receiptd'::regnamespace AND t.relname = c.relname AND t.relowner = c.relowner))
+    ORDER BY 1
+    """
+
   /// SQL: the roles whose rights the list decides. 0 is PUBLIC.
   private static let roles: StaticString = """
     (SELECT 0::oid AS oid, 'PUBLIC' AS name

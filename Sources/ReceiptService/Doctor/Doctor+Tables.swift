@@ -5,12 +5,12 @@ extension Doctor {
   /// Checks types, nullability, unique keys and guard triggers of one table.
   /// - Returns: the faults; none if all is well.
   func faults(of shape: TableShape, _ pool: PostgresPool) async throws -> [CheckResult] {
-    let columns = try await pool.query(TableRows.columns(of: shape.name)).map(TableRows.Column.init)
+    let columns = try await describe(TableRows.columns(of: shape.name), pool).map(TableRows.Column.init)
     var faults = typeFaults(shape, columns) + nullFaults(shape, columns)
-    let keys = try await pool.query(TableRows.uniqueKeys(of: shape.name)).map(TableRows.UniqueKey.init)
+    let keys = try await describe(TableRows.uniqueKeys(of: shape.name), pool).map(TableRows.UniqueKey.init)
     faults += keyFaults(shape, keys)
     let enabled = Set(
-      try await pool.query(TableRows.enabledTriggers(of: shape.name)).map {
+      try await describe(TableRows.enabledTriggers(of: shape.name), pool).map {
         try $0.decode("name", as: String.self)
       })
     for trigger in shape.triggers where !enabled.contains(trigger) {
@@ -32,7 +32,7 @@ extension Doctor {
           "its triggers ask receiptd_writes_premium(), which not every role may run: writes of other roles fail",
           "as the tables' owner, run SELECT receiptd_set_common_rights()"))
     }
-    for key in try await pool.query(TableRows.cascades(to: shape)) {
+    for key in try await describe(TableRows.cascades(to: shape), pool) {
       let name = try key.decode("name", as: String.self)
       faults.append(
         fail(
@@ -40,7 +40,7 @@ extension Doctor {
           "the foreign key \(name) changes premium columns with the row to which it refers, and no trigger watches that",
           "ALTER TABLE public.\(shape.name) DROP CONSTRAINT \(name)"))
     }
-    for child in try await pool.query(TableRows.children(of: shape.name)) {
+    for child in try await describe(TableRows.children(of: shape.name), pool) {
       let name = try child.decode("name", as: String.self)
       faults.append(
         fail(
@@ -48,6 +48,13 @@ extension Doctor {
           "ALTER TABLE \(name) NO INHERIT public.\(shape.name)"))
     }
     return faults
+  }
+
+  /// Runs a query on PostgreSQL's description of a table, with names and types as they are compared here, whatever
+  /// `quote_all_identifiers` the database has.
+  private func describe(_ query: Query, _ pool: PostgresPool) async throws -> Rows {
+    try await pool.transaction(pipeline: ["SELECT set_config('quote_all_identifiers', 'off', true)", query])[
+      1]
   }
 
   /// Checks the table of subscriptions, which an app may have had before receiptd.
@@ -69,7 +76,7 @@ extension Doctor {
   /// The columns for which the app must give a value when it adds a row.
   func columnsForTheApp(_ shape: TableShape, _ pool: PostgresPool) async throws -> [String] {
     let known = Set(shape.types.map(\.column))
-    return try await pool.query(TableRows.columns(of: shape.name)).map(TableRows.Column.init)
+    return try await describe(TableRows.columns(of: shape.name), pool).map(TableRows.Column.init)
       .filter { $0.isRequired && !$0.hasDefault && !known.contains($0.name) }.map(\.name)
   }
 

@@ -144,10 +144,8 @@ extension CustomerTable {
       ]
     })
 
-  /// The rows that tell the app's destinations of the erasure are added before, and have the id until they are
-  /// delivered.
-  ///
-  /// The key of an event or a notification is its own id, which a client may have chosen as the id of a device.
+  /// The rows that tell the app's destinations of the erasure are added before, or replace the customer's, and have the
+  /// id until they are delivered.
   private static let outbox = CustomerTable(
     "outbox", "the destinations are told; then deleted",
     columns: """

@@ -70,6 +70,9 @@ struct ErasedCustomer: Sendable {
   /// as many each.
   static let eventBatch = 10_000
 
+  /// The most parents whose other children are told that the device was erased.
+  static let mostParents = 200
+
   /// A notification that waits, with its purchase and its app as far as they can be read.
   struct Waiting: Sendable {
     var uuid: UUID
@@ -294,6 +297,29 @@ struct ErasedCustomer: Sendable {
     "SELECT DISTINCT bundle_id, child_device_id FROM devices WHERE device_id = \(device) AND \(isOfApp())"
   }
 
+  /// The parents with whom the device is paired, and the device itself, each with its app (`bundle_id`, `device_id`).
+  /// Any client can name any device as its child's, so only the first ``mostParents`` are read; those with whom the
+  /// device confirmed the pairing come first.
+  var findParents: Query {
+    """
+    (SELECT bundle_id, device_id FROM devices WHERE child_device_id = \(device) AND \(isOfApp())
+     ORDER BY confirmed_at IS NULL, paired_at, id LIMIT \(Self.mostParents))
+    UNION SELECT bundle_id, device_id FROM devices WHERE device_id = \(device) AND \(isOfApp())
+    """
+  }
+
+  /// The number of the customer's states that destinations have, or wait for (`states`).
+  var countStates: Query { "SELECT count(*) AS states FROM outbox WHERE \(isOwnState)" }
+
+  /// A condition on `outbox`: the row is a state of the customer, which no erasure has replaced. The key of an event or
+  /// a notification is its own id, which a client may have chosen as the id of a device.
+  var isOwnState: Query {
+    """
+    (key = \(id) AND destination NOT IN ('profiles', 'event', 'notification')
+      AND (NOT payload ? 'erased' OR payload ? 'returned') AND \(isOfAppAndKind))
+    """
+  }
+
   /// The waiting notifications with the customer's token, or about the customer's purchases, in any of their signed
   /// parts. `is_foreign`: the app was never configured, as for retention.
   ///
@@ -478,16 +504,5 @@ struct ErasedCustomer: Sendable {
     found.lostPurchases = lost.subtracting(owned).subtracting(named).sorted()
     found.heldPurchases = held.subtracting(owned).subtracting(named).subtracting(lost).sorted()
     return found
-  }
-}
-
-/// A child's device of an erased one.
-struct FormerChild: Sendable {
-  let change: CustomerChange
-
-  /// - Parameter row: of ``ErasedCustomer/findChildren``.
-  init(_ row: Row) throws {
-    change = CustomerChange(
-      bundleID: try row.decode("bundle_id"), customer: .device(try row.decode("child_device_id")))
   }
 }

@@ -1,5 +1,6 @@
 import Actions
 import Authentication
+import Configuration
 import Customers
 import Foundation
 import Identifiers
@@ -242,16 +243,40 @@ extension SupportDesk {
     return values
   }
 
-  /// Tells destinations of the children's devices, which have what they have by themselves from now on. The row of one
-  /// with nothing on record is deleted once it is delivered. They are other customers, and none of them was erased.
+  /// Tells destinations of other customers' devices: of the children, which have what they have by themselves from now
+  /// on, and of children of the same parents that are active now. The row of one with nothing on record is deleted once
+  /// it is delivered.
   private func tell(
-    _ children: [FormerChild], of customer: ErasedCustomer, on connection: PostgresConnection
+    _ children: [CustomerChange], and siblings: [ChildStates], of customer: ErasedCustomer,
+    on connection: PostgresConnection
   ) async throws {
-    if let events = CustomerChanges.enqueue(
-      children.map(\.change), in: catalog, endsPairing: true, at: customer.instant)
-    {
+    var changes = children
+    for states in siblings {
+      changes += try await connection.changedChildren(since: states, at: customer.instant)
+    }
+    changes.removeAll { $0.customer == customer.customer }
+    if let events = CustomerChanges.enqueue(changes, in: catalog, endsPairing: true, at: customer.instant) {
       _ = try await connection.query(events)
     }
+  }
+
+  /// The states of the children of the device's parents, and of those that share its plan.
+  private func siblings(
+    of customer: ErasedCustomer, _ connection: PostgresConnection
+  ) async throws -> [ChildStates] {
+    guard customer.device != nil else { return [] }
+    var parents: [String: [String]] = [:]
+    for row in try await connection.query(customer.findParents) {
+      parents[try row.decode("bundle_id"), default: []].append(try row.decode("device_id"))
+    }
+    var siblings: [ChildStates] = []
+    for (bundleID, devices) in parents.sorted(by: { $0.key < $1.key }) {
+      guard let app = catalog[bundleID] else { continue }
+      if let states = try await connection.childStates(of: devices, in: app, at: customer.instant) {
+        siblings.append(states)
+      }
+    }
+    return siblings
   }
 
   private func hasSignUp(_ customer: ErasedCustomer, _ connection: PostgresConnection) async throws -> Bool {
@@ -288,16 +313,25 @@ extension SupportDesk {
       _ = try await connection.pipeline(SeenUserRows.lockTable, timeout: ErasedCustomer.timeout)
     }
     let hasSignUp = try await hasSignUp(customer, connection)
+    let siblings = try await siblings(of: customer, connection)
     let changes = customer.appIDs.map { CustomerChange(bundleID: $0, customer: customer.customer) }
     let known = changes.filter { customer.bundleIDs.contains($0.bundleID) }
+    let states = try await connection.query(customer.countStates)
     if let events = CustomerChanges.enqueue(known, in: catalog, isErased: true, at: customer.instant) {
       _ = try await connection.query(events)
     }
+    let left = try await connection.query(customer.countStates)
     let accounts = try await connection.query(customer.findAccounts).map {
       try $0.decode("account", as: String.self)
     }
-    let children = try await connection.query(customer.findChildren).map(FormerChild.init)
+    let children = try await connection.query(customer.findChildren).map { row in
+      CustomerChange(
+        bundleID: try row.decode("bundle_id"), customer: .device(try row.decode("child_device_id")))
+    }
     var counts = ended.counts
+    // The other states are deleted, and counted, below.
+    let replaced = try states[0].decode("states", as: Int.self) - left[0].decode("states", as: Int.self)
+    if replaced > 0 { counts["outbox", default: 0] += replaced }
     var (pairingsOfOthers, places) = (0, 0)
     for table in CustomerTable.all {
       func affected(_ statements: [Query]) async throws -> [Int] {
@@ -310,7 +344,7 @@ extension SupportDesk {
       if table.name == CustomerTable.devices.name { pairingsOfOthers = others.popFirst() ?? 0 }
       places += others.reduce(0, +)
     }
-    try await tell(children, of: customer, on: connection)
+    try await tell(children, and: siblings, of: customer, on: connection)
     _ = try await connection.pipeline(ImpersonalFacts.accounts(accounts), timeout: ErasedCustomer.timeout)
     if let user = customer.user {
       // The status is that of a free user, unless an app that writes to the same table knows the user too.
@@ -322,9 +356,9 @@ extension SupportDesk {
         counts[table, default: 0] += 1
       }
     }
-    let left = try await connection.query(
+    let notifications = try await connection.query(
       customer.countNotificationsOfOthers(and: ended.kept), timeout: ErasedCustomer.timeout)
-    let notificationsOfOthers = try left[0].decode("notifications", as: Int.self)
+    let notificationsOfOthers = try notifications[0].decode("notifications", as: Int.self)
     var recorded = counts
     if notificationsOfOthers > 0 { recorded["notificationsOfOthers"] = notificationsOfOthers }
     if pairingsOfOthers > 0 { recorded["pairingsOfOthers"] = pairingsOfOthers }

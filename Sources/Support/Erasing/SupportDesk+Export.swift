@@ -11,8 +11,11 @@ extension SupportDesk {
   /// - Parameters:
   ///   - id: a user's UUID or a device's id.
   ///   - bundleID: the app; needed if the id is a customer of several apps.
+  ///   - maximumBytes: the most bytes of all rows as JSON: the server holds all of them.
   /// - Throws: ``SupportRefusal``; errors of the database.
-  package func exportCustomer(_ id: String, bundleID: String? = nil) async throws -> CustomerExport {
+  package func exportCustomer(
+    _ id: String, bundleID: String? = nil, maximumBytes: Int = CustomerExport.maximumBytes
+  ) async throws -> CustomerExport {
     let known = try await knownCustomer(id, of: bundleID)
     var export = CustomerExport(
       id: known.id, kinds: [known.customer.kindWord], bundleIDs: known.bundleIDs, exportedAt: clock.now())
@@ -21,23 +24,26 @@ extension SupportDesk {
     // only.
     let tables = try await pool.withTransaction { connection in
       let customer = try await found(known, connection)
-      var tables: [(name: String, description: Rows, rows: Rows)] = []
+      var tables: [(name: String, description: Rows, rows: Rows, count: Int)] = []
+      var bytesLeft = maximumBytes
       for table in CustomerTable.all {
         guard let rows = table.export?(customer) else { continue }
         let answers = try await connection.pipeline(
           [
             "SELECT set_config('timezone', 'UTC', true)",
             "SELECT obj_description(to_regclass(\(table.name)::text)) AS description",
-            // No array of all rows: PostgreSQL limits its size.
-            "SELECT exported.row FROM (\(rows)) AS exported LIMIT \(CustomerExport.maximumRows + 1)",
+            CustomerExport.page(of: rows, upTo: bytesLeft),
           ], timeout: ErasedCustomer.timeout)
-        tables.append((table.name, answers[1], answers[2]))
+        let ends = try answers[2].map { try $0.decode("bytes", as: Int.self) }
+        let kept = ends.prefix(CustomerExport.maximumRows).prefix { $0 <= bytesLeft }
+        bytesLeft -= kept.last ?? 0
+        tables.append((table.name, answers[1], answers[2], kept.count))
       }
       return tables
     }
     for table in tables {
       var rows: [JSONValue] = []
-      for row in table.rows.prefix(CustomerExport.maximumRows) {
+      for row in table.rows.prefix(table.count) {
         rows.append(
           try JSONReader.read(
             JSONValue.self, from: Array(row.decode("row", as: JSONText.self).text.utf8), maximumDepth: 512
@@ -46,7 +52,7 @@ extension SupportDesk {
         if rows.count.isMultiple(of: 64) { await Task.yield() }
       }
       try export.add(
-        rows, to: table.name, hasMore: table.rows.count > CustomerExport.maximumRows,
+        rows, to: table.name, hasMore: table.rows.count > table.count,
         description: table.description[0].decode("description", as: String?.self) ?? "")
     }
     return export
@@ -158,13 +164,29 @@ package struct CustomerExport: Encodable, Sendable {
   /// events of an app below it.
   static let maximumRows = 200_000
 
+  /// The most bytes of the rows of all tables, as JSON.
+  package static let maximumBytes = 64 << 20
+
+  /// The first rows of a table, with the bytes up to the end of each (`row`, `bytes`): those of the export, and the one
+  /// after them. No array of all rows: PostgreSQL limits its size.
+  fileprivate static func page(of rows: Query, upTo bytesLeft: Int) -> Query {
+    """
+    SELECT counted.row, counted.bytes FROM (
+      SELECT first.row, octet_length(first.row::text) AS own,
+        sum(octet_length(first.row::text)) OVER (ROWS UNBOUNDED PRECEDING) AS bytes
+      FROM (SELECT exported.row FROM (\(rows)) AS exported LIMIT \(maximumRows + 1)) AS first) AS counted
+    WHERE counted.bytes - counted.own <= \(bytesLeft)::bigint
+    """
+  }
+
   /// A table with its rows, under the names of the columns.
   package struct Table: Encodable, Sendable {
     package var table: String
     /// What the table is for.
     package var description: String
     package var rows: [JSONValue]
-    /// Whether there are more rows than ``CustomerExport/maximumRows``.
+    /// Whether there are more rows than ``CustomerExport/maximumRows``, or than fit into
+    /// ``CustomerExport/maximumBytes``.
     package var hasMore: Bool
   }
 
@@ -176,7 +198,7 @@ package struct CustomerExport: Encodable, Sendable {
   }
 
   fileprivate mutating func add(_ rows: [JSONValue], to table: String, hasMore: Bool, description: String) {
-    guard !rows.isEmpty else { return }
+    guard !rows.isEmpty || hasMore else { return }
     tables.append(Table(table: table, description: description, rows: rows, hasMore: hasMore))
   }
 }

@@ -272,8 +272,6 @@ package struct CustomerSearch: Sendable {
       UNION SELECT \(trace)::text, bundle_id, NULL, \(id)::text FROM (
         \(traces(of: "\(id)", in: deviceApps))
         \(ofSecret)
-        UNION ALL SELECT bundle_id FROM outbox
-        WHERE key = \(id) AND destination NOT IN ('profiles', 'event', 'notification') AND NOT payload ? 'erased'
         UNION ALL SELECT bundle_id FROM lifecycle_events WHERE former_device_id = \(id)
         UNION ALL SELECT bundle_id FROM lifecycle_events WHERE child_device_ids ? \(id)
         UNION ALL SELECT bundle_id FROM purchase_devices WHERE device_id = \(id)
@@ -292,6 +290,9 @@ package struct CustomerSearch: Sendable {
     UNION ALL SELECT bundle_id FROM adoptions WHERE bundle_id = ANY(\(apps)) AND customer = \(customer)
     UNION ALL SELECT bundle_id FROM lifecycle_events
     WHERE coalesce(user_id::text, device_id) = \(customer) AND bundle_id = ANY(\(apps))
+    UNION ALL SELECT bundle_id FROM outbox
+    WHERE key = \(customer) AND bundle_id = ANY(\(apps)) AND destination NOT IN ('profiles', 'event', 'notification')
+      AND (NOT payload ? 'erased' OR payload ? 'returned')
     """
   }
 

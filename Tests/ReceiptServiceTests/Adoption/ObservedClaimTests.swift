@@ -209,6 +209,28 @@ import Work
     }
   }
 
+  @Test func `failures to reach the App Store use up no question about a claim`() async throws {
+    try await LiveApps.with { live in
+      let bought = try live.buy()
+      try await live.writesPremium(live[9], bought.originalTransactionID)
+      live.harness.store.add(.error(.generalInternal))
+      for _ in 0..<8 { try await live.verifyClaims(afterSeconds: 3_600) }
+      #expect(try await live.clientWrites().map(\.outcome) == [nil])
+      live.harness.store.clearServerFaults()
+      live.harness.store.add(ServerFault.error(.transactionIdNotFound))
+      // Without an open circuit breaker.
+      let other = try await live.harness.service(configuration: LiveApps.configuration([:]))
+      live.harness.clock.advance(seconds: 3_600)
+      try await other.adoption.verification.run()
+      #expect(try await live.clientWrites().map(\.outcome) == ["unknown"])
+      live.harness.store.clearServerFaults()
+      live.harness.clock.advance(seconds: 61)
+      try await other.adoption.verification.run()
+      await other.close()
+      #expect(try await live.clientWrites().map(\.outcome) == ["bound"])
+    }
+  }
+
   @Test func `a claim that is not confirmed is logged with a hash of the user's id`() async throws {
     try await LiveApps.with { live in
       try await live.writesPremium(live[9], "2999999999911")

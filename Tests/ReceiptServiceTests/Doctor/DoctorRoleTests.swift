@@ -111,6 +111,30 @@ import Testing
     }
   }
 
+  @Test func `a view that runs with the rights of its owner is named, with a remedy that helps`()
+    async throws
+  {
+    try await Supabase.with(.own) { supabase in
+      func result() async throws -> CheckResult? {
+        try await Doctor(environment: [:]).viewsOfOwner(supabase.pool)
+      }
+      #expect(try await result() == nil)
+      try await LiveTables.run(
+        """
+        ALTER VIEW support_timeline RESET (security_invoker);
+        ALTER VIEW kpi_daily SET (security_invoker = off);
+        CREATE VIEW public.trials AS SELECT * FROM receiptd.trials;
+        """, on: supabase.pool)
+      let found = try #require(try await result())
+      #expect(
+        found.line.hasPrefix(
+          "FAIL  views: public.kpi_daily, public.support_timeline, public.trials: read with the rights of the owner"
+        ))
+      try await LiveTables.run(try #require(found.remedy), on: supabase.pool)
+      #expect(try await result() == nil)
+    }
+  }
+
   @Test(arguments: [
     "GRANT INSERT ON grants", "GRANT SELECT ON notifications", "GRANT UPDATE ON subscriptions",
     "GRANT UPDATE (user_id) ON subscriptions", "GRANT TRUNCATE ON grants",

@@ -120,6 +120,20 @@ import Testing
     }
   }
 
+  @Test func `a database that quotes all identifiers passes`() async throws {
+    try await withHarness(role: nil) { harness in
+      try await LiveTables.run(
+        """
+        DO $do$ BEGIN
+          EXECUTE format('ALTER DATABASE %I SET quote_all_identifiers = on', current_database());
+        END $do$
+        """, on: harness.pool)
+      let results = await check(harness)
+      #expect(results.count == 3)
+      #expect(results.filter { !$0.isOK }.map(\.line) == [])
+    }
+  }
+
   @Test func `the live tables pass once they are migrated, and old rows are counted`() async throws {
     try await LiveTables.withService { harness in
       let results = await check(harness)

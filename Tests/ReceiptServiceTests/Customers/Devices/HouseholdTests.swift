@@ -209,6 +209,32 @@ import Testing
     }
   }
 
+  @Test func `a named device with access of its own is paused by no parent`() async throws {
+    try await withScreenTime { harness in
+      _ = try await harness.launch("phone", account: "mother", secret: Self.parentSecret)
+      for child in ["ann", "ben"] {
+        #expect(try await harness.pair(child, to: "phone", secret: Self.parentSecret).status == 201)
+        harness.clock.advance(seconds: 1)
+      }
+      harness.clock.advance(days: 20)
+      for child in ["ann", "ben"] {
+        #expect(try await harness.launch(child, account: child, secret: Self.secret(child)).status == 201)
+        #expect(try await harness.childState(child) == "trial active")
+      }
+      // The grace of the parent's trial allows one device; ben has his own trial.
+      harness.clock.advance(days: 10)
+      #expect(try await harness.childState("ann") == "trial active")
+      #expect(try await harness.childState("ben") == "trial")
+      harness.clock.advance(days: 7)
+      #expect(try await harness.childState("ann") == "trial")
+      // A child that confirmed has no trial of its own.
+      #expect(try await harness.join("ben", to: "phone").status == 200)
+      #expect(try await harness.childState("ben") == "expired paused parent_without_access")
+      _ = try await harness.buysOfHousehold(ScreenTime.family, on: "phone", Self.parentSecret)
+      #expect(try await harness.childState("ben") == "active active")
+    }
+  }
+
   @Test func `a child has what its parent has in every answer, also with a trial or a purchase that is over`()
     async throws
   {
@@ -235,54 +261,6 @@ import Testing
     }
   }
 
-  @Test func `erasing a parent does not tell that its children were erased`() async throws {
-    try await withEvents(["customer.updated"]) { harness, receiver in
-      try harness.sellFamilySubscriptions()
-      let bought = try harness.buy(TestApps.familyPlan, bundleID: TestApps.family)
-      _ = try await harness.device("phone", shows: bought)
-      _ = try await harness.send(
-        .post, "/api/v1/devices/phone/children?bundleID=\(TestApps.family)",
-        json: #"{"childDeviceID": "ann"}"#)
-      try await harness.service.deliveries.outbox.run()
-      harness.clock.advance(seconds: 60)
-      try await harness.erase("phone", of: TestApps.family)
-      try await harness.service.deliveries.outbox.run()
-      let erased = receiver.events.filter { $0.type == "customer.erased" }
-      #expect(erased.map { $0.text("customer.id") } == ["phone"])
-      let last = receiver.events.last { $0.text("customer.id") == "ann" }
-      #expect(last?.value("data.entitlements.isAccessGranted") as? Bool == false)
-      // Nothing of the child is left.
-      #expect(try await harness.count("outbox WHERE key = 'ann'") == 0)
-    }
-  }
-
-  @Test func `webhooks learn that a sibling became active when another child was unpaired`() async throws {
-    try await withEvents(["customer.updated"]) { harness, receiver in
-      try harness.sellFamilySubscriptions()
-      let bought = try harness.buy(TestApps.familyPlan, bundleID: TestApps.family)
-      _ = try await harness.device("phone", shows: bought)
-      let children = "/api/v1/devices/phone/children"
-      let query = "?bundleID=\(TestApps.family)"
-      for name in ["ann", "ben"] {
-        _ = try await harness.send(.post, children + query, json: #"{"childDeviceID": "\#(name)"}"#)
-        harness.clock.advance(seconds: 1)
-      }
-      try await harness.happens(.changeProduct(TestApps.individual), to: bought.originalTransactionID)
-      harness.clock.set(try #require(bought.transaction.expiresDate))
-      try await harness.happens(.renew, to: bought.originalTransactionID)
-      try await harness.sweepAndDeliver()
-      func isOpen() -> Bool? {
-        receiver.events.last { $0.text("customer.id") == "ben" }?.value("data.entitlements.isAccessGranted")
-          as? Bool
-      }
-      #expect(isOpen() == false)
-      harness.clock.advance(seconds: 60)
-      #expect(try await harness.send(.delete, children + "/ann" + query).status == 200)
-      try await harness.service.deliveries.outbox.run()
-      #expect(isOpen() == true)
-    }
-  }
-
   @Test func `a child of an erased parent is free, without a pairing`() async throws {
     try await withScreenTime { harness in
       try await harness.device("mother", buys: ScreenTime.family)
@@ -292,74 +270,6 @@ import Testing
       let ann = try await harness.child("ann")
       #expect(ann.bool("entitlements.isAccessGranted") == false && ann["pairing"] == nil)
       #expect(ann.features == ScreenTime.promised["lockout"])
-    }
-  }
-
-  // MARK: Webhooks
-
-  @Test func `a child's webhook has its parent's access, and its end`() async throws {
-    try await withEvents(["customer.updated"]) { harness, receiver in
-      try harness.sellFamilySubscriptions()
-      let bought = try harness.buy(TestApps.familyPlan, bundleID: TestApps.family)
-      _ = try await harness.device("phone", shows: bought)
-      _ = try await harness.send(
-        .post, "/api/v1/devices/phone/children?bundleID=\(TestApps.family)",
-        json: #"{"childDeviceID": "ann"}"#)
-      func told() async throws -> [String] {
-        try await harness.service.deliveries.outbox.run()
-        return receiver.events.filter { $0.text("customer.id") == "ann" }.map {
-          "\($0.text("entitlements.tier") ?? "none") \($0.value("data.entitlements.isAccessGranted") as? Bool ?? false)"
-        }
-      }
-      #expect(try await told() == ["family true"])
-      harness.clock.advance(seconds: 60)
-      try await harness.happens(.refundLatest, to: bought.originalTransactionID)
-      #expect(try await told() == ["family true", "none false"])
-    }
-  }
-
-  @Test func `a child's CloudKit record has its parent's access, and its end`() async throws {
-    try await withCloudKit { harness, cloud in
-      let bought = try await harness.deviceBuys("phone", TestApps.familyPlan)
-      _ = try await harness.send(
-        .post, "/api/v1/devices/phone/children?bundleID=\(TestApps.family)",
-        json: #"{"childDeviceID": "ann"}"#)
-      try await harness.service.deliveries.outbox.run()
-      func records() -> [Bool] {
-        cloud.writes.filter { $0.name == FakeCloudKit.recordName("ann") }.map(\.isAccessGranted)
-      }
-      #expect(records() == [true])
-      harness.clock.advance(seconds: 60)
-      try await harness.happens(.refundLatest, to: bought.originalTransactionID)
-      try await harness.service.deliveries.outbox.run()
-      #expect(records() == [true, false])
-    }
-  }
-
-  @Test func `webhooks learn of each pairing and of its end once`() async throws {
-    try await withEvents(["child.paired", "child.unpaired"]) { harness, receiver in
-      try harness.sellFamilySubscriptions()
-      let bought = try harness.buy(TestApps.familyPlan, bundleID: TestApps.family)
-      _ = try await harness.device("phone", shows: bought)
-      let children = "/api/v1/devices/phone/children"
-      let query = "?bundleID=\(TestApps.family)"
-      for name in ["Ann's", "Ann's iPad"] {
-        _ = try await harness.send(
-          .post, children + query, json: #"{"childDeviceID": "ann", "name": "\#(name)"}"#)
-      }
-      let code = try await harness.send(.post, "/api/v1/devices/phone/pairing-codes" + query, json: "{}")
-      let joined = try await harness.enter(
-        code.string("code") ?? "", on: "ben", app: TestApps.family)
-      #expect(joined.status == 201)
-      #expect(try await harness.send(.delete, children + "/ann" + query).status == 200)
-      #expect(try await harness.send(.delete, children + "/ann" + query).status == 404)
-      for _ in 0..<2 { try await harness.service.deliveries.outbox.run() }
-      #expect(receiver.types.sorted() == ["child.paired", "child.paired", "child.unpaired"])
-      #expect(receiver.events.allSatisfy { $0.text("customer.id") == "phone" })
-      let ended = try receiver.first(.childUnpaired)
-      #expect(ended.text("childDeviceID") == "ann")
-      #expect(ended.text("environment") == "Production")
-      #expect(ended.value("data.pausedDevices") == nil)
     }
   }
 
@@ -449,6 +359,20 @@ import Testing
     }
   }
 
+  @Test func `codes that one address sends at once are counted before they are looked up`() async throws {
+    try await withHarness(configuration: ScreenTime.configuration(), environment: ["RATE_LIMIT": "1000"]) {
+      harness in
+      try await harness.device("mother", buys: ScreenTime.family)
+      // A right code uses up nothing.
+      for _ in 0..<15 {
+        #expect([200, 201].contains(try await harness.join("ann", to: "mother").status))
+      }
+      let answers = try await atOnce(60) { _ in try await harness.enter(PairingCode().shown, on: "thief") }
+      #expect(answers.count { $0.status == 404 } == 10)
+      #expect(answers.count { $0.status == 429 } == 50)
+    }
+  }
+
   @Test func `many guesses of one address are refused`() async throws {
     try await withHarness(configuration: ScreenTime.configuration(), environment: ["RATE_LIMIT": "1000"]) {
       harness in
@@ -474,12 +398,11 @@ import Testing
         return Request(method: .put, path: "/", clientAddress: IPAddress(address))
       }
       for number in 0..<ClientRateLimits.wrongCodesAtOnce {
-        try traffic.checkCodes(of: ScreenTime.bundleID, request(number))
-        traffic.noteWrongCode(of: ScreenTime.bundleID, request(number))
+        try traffic.beginCode(of: ScreenTime.bundleID, request(number))
       }
       // A right code is refused too, until the app's bucket has a request again.
       #expect(try await harness.enter(code, on: "ann").status == 429)
-      try traffic.checkCodes(of: ScreenTime.heatlab, request(0))
+      try traffic.beginCode(of: ScreenTime.heatlab, request(0))
       harness.clock.advance(seconds: 60)
       #expect(try await harness.enter(code, on: "ann").status == 201)
     }

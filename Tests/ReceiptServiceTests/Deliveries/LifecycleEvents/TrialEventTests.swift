@@ -1,12 +1,15 @@
 import AppStore
 import AppStoreSimulator
+import Configuration
 import Foundation
 import HTTP
 import HTTPTypes
 import Postgres
 import Subscriptions
 import Testing
+import Work
 
+@testable import Customers
 @testable import Deliveries
 @testable import ReceiptService
 @testable import Support
@@ -226,6 +229,71 @@ extension Harness {
       #expect(paused.count == 1)
       #expect(paused.first?.value("data.pausedDevices") as? [String] == ["child-2", "child-3"])
       #expect(paused.first?.value("data.limit") as? Int == 1)
+    }
+  }
+
+  @Test func `an event that was due before an erasure is not written after it`() async throws {
+    try await withEvents { harness, receiver in
+      let device = "KIMS-PHONE"
+      let launched = try await harness.launch(
+        device, account: "kim", bundleID: TestApps.family, of: TestApps.family)
+      #expect(launched.status == 201)
+      harness.clock.advance(days: 31)
+      let app = try #require(harness.service.catalog[TestApps.family])
+      let instant = harness.clock.now
+      let due = try await harness.pool.query(EventSweepRows.trials(app, 0, .start, instant, 10)).map(
+        DueTrial.init)
+      #expect(due.map(\.deviceID) == [device])
+      try await harness.erase(device)
+      #expect(
+        try await harness.service.deliveries.eventSweep.writeTogether(due, of: app, at: instant) == 0)
+      #expect(try await harness.tables(with: device, except: ["outbox"]) == [])
+    }
+  }
+
+  @Test func `events that name a device wait while an erasure has locked it`() async throws {
+    try await withEvents { harness, receiver in
+      try harness.sellFamilySubscriptions()
+      let bought = try harness.buy(TestApps.familyPlan, bundleID: TestApps.family)
+      _ = try await harness.device("phone", shows: bought)
+      for child in ["ann", "ben"] {
+        _ = try await harness.send(
+          .post, "/api/v1/devices/phone/children?bundleID=\(TestApps.family)",
+          json: #"{"childDeviceID": "\#(child)"}"#)
+        harness.clock.advance(seconds: 1)
+      }
+      try await harness.happens(.changeProduct(TestApps.individual), to: bought.originalTransactionID)
+      harness.clock.set(try #require(bought.transaction.expiresDate))
+      try await harness.happens(.renew, to: bought.originalTransactionID)
+      _ = try await harness.launch("tablet", account: "kim", bundleID: TestApps.family, of: TestApps.family)
+      harness.clock.advance(days: 31)
+      let paused = "lifecycle_events WHERE type = 'paused_devices'"
+      let ended = "lifecycle_events WHERE type = 'trial.ended'"
+      try await harness.pool.withTransaction { connection in
+        _ = try await connection.query(
+          AdvisoryLock.acquire(
+            .customer, [Customer.device("ben").lockName, Customer.device("tablet").lockName]))
+        _ = try await harness.service.deliveries.eventSweep.run()
+        #expect(try await harness.count(paused) == 0)
+        #expect(try await harness.count(ended) == 0)
+      }
+      _ = try await harness.service.deliveries.eventSweep.run()
+      #expect(try await harness.count(paused) == 1)
+      #expect(try await harness.count(ended) == 1)
+    }
+  }
+
+  @Test func `an extension of a shared trial queues no state of an erased device`() async throws {
+    try await withEvents(["customer.updated"]) { harness, receiver in
+      for device in ["phone", "tablet"] {
+        _ = try await harness.launch(device, account: "kim", bundleID: TestApps.family, of: TestApps.family)
+      }
+      try await harness.erase("phone")
+      try await harness.service.deliveries.outbox.run()
+      _ = try await harness.desk.extendTrial(
+        of: "tablet", bundleID: TestApps.family, days: 7, by: #require(Harness.ada))
+      #expect(try await harness.count("outbox WHERE key LIKE 'erased-%'") == 0)
+      #expect(try await harness.count("outbox WHERE key = 'tablet' AND done_at IS NULL") == 1)
     }
   }
 

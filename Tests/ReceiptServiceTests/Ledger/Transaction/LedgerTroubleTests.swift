@@ -211,6 +211,44 @@ import Testing
     }
   }
 
+  @Test
+  func `transactions of one request that are stored under an old and a new original id are all recorded`()
+    async throws
+  {
+    try await withHarness { harness in
+      let (user, bought) = try await harness.customer()
+      let old = bought.originalTransactionID
+      let new = "77\(old)"
+      var renewed = bought.transaction
+      renewed.transactionId = "88\(old)"
+      renewed.originalTransactionId = new
+      renewed.previousOriginalTransactionId = old
+      renewed.purchaseDate = try #require(bought.transaction.expiresDate)
+      renewed.expiresDate = renewed.purchaseDate.addingTimeInterval(30 * 86_400)
+      harness.clock.set(renewed.purchaseDate)
+      let token = try await harness.token(for: user)
+      renewed.signedDate = harness.clock.now
+      #expect(try await harness.sync([harness.sign(renewed)], user: user, token: token).status == 200)
+      #expect(try await harness.count("subscriptions") == 2)
+
+      // Apple signs both under the new id, the first one as refunded.
+      var first = bought.transaction
+      first.originalTransactionId = new
+      first.previousOriginalTransactionId = old
+      harness.clock.advance(seconds: 60)
+      (first.signedDate, first.revocationDate) = (harness.clock.now, harness.clock.now)
+      renewed.signedDate = harness.clock.now
+      let both = try [harness.sign(first), harness.sign(renewed)]
+      let answer = try await harness.sync(both, user: user, token: token)
+      #expect(answer.status == 200)
+      #expect(answer.bool("isPremium") == true)
+      #expect(try await harness.row(of: old).status == "cancelled")
+      #expect(try await harness.row(of: new).status == "active")
+      #expect(try await harness.row(of: new).userID == user)
+      #expect(try await harness.count("transactions") == 2)
+    }
+  }
+
   @Test func `purchases without transactions do not stop the sweep of other purchases`() async throws {
     try await withHarness { harness in
       let (_, bought) = try await harness.customer()

@@ -2,9 +2,11 @@ import Actions
 import AppStoreSimulator
 import Foundation
 import HTTP
+import HTTPTypes
 import JSON
 import Postgres
 import Testing
+import Text
 
 @testable import Deliveries
 @testable import ReceiptService
@@ -36,6 +38,29 @@ import Testing
         #expect(json.contains(fact), "\(fact)")
       }
       #expect(!json.contains("secret_hash"))
+    }
+  }
+
+  @Test func `an export has as many rows as fit, and says of which tables there are more`() async throws {
+    try await withScreenTime { harness in
+      let secret = ScreenTime.secret(1)
+      _ = try await harness.launch("phone", account: "anna", secret: secret)
+      for number in 1...4 {
+        let event = """
+          {"bundleID": "\(ScreenTime.bundleID)", "customerID": "phone", "events": [{"name": "tapped",
+            "at": "\(harness.clock.now.rfc3339)", "properties": {"text": "\(number)\(String(repeating: "x", count: 500))"}}]}
+          """
+        #expect(try await harness.send(.post, "/api/v1/events", json: event, secret: secret).status == 202)
+      }
+      let whole = try await harness.desk.exportCustomer("phone")
+      #expect(whole.tables.allSatisfy { !$0.hasMore })
+      let part = try await harness.desk.exportCustomer("phone", maximumBytes: 2_200)
+      let events = try #require(part.tables.first { $0.table == "events" })
+      #expect((1...3).contains(events.rows.count))
+      #expect(events.hasMore)
+      #expect(part.tables.map(\.table) == whole.tables.map(\.table))
+      let size = try part.tables.map { try JSONCoding.encode($0.rows).count }.reduce(0, +)
+      #expect(size <= 2_200)
     }
   }
 

@@ -1,11 +1,13 @@
 import Actions
 import AppStoreSimulator
 import Foundation
+import HTTPTypes
 import Postgres
 import Subscriptions
 import Testing
 
 @testable import Customers
+@testable import Deliveries
 @testable import ReceiptService
 @testable import Support
 
@@ -88,6 +90,38 @@ import Testing
       try await harness.erase(id)
       #expect(try await harness.tables(with: id, except: ["outbox"]) == [])
       #expect(try await refusal { try await harness.erase(id) } == .notFound)
+    }
+  }
+
+  @Test func `a customer of whom a state in the outbox is left alone is erased, and the webhooks are told`()
+    async throws
+  {
+    try await withEvents(["customer.updated"]) { harness, receiver in
+      try harness.sellFamilySubscriptions()
+      let bought = try harness.buy(TestApps.familyPlan, bundleID: TestApps.family)
+      _ = try await harness.device("phone", shows: bought)
+      let child = "KIMS-IPAD"
+      let children = "/api/v1/devices/phone/children"
+      let query = "?bundleID=\(TestApps.family)"
+      _ = try await harness.send(.post, children + query, json: #"{"childDeviceID": "\#(child)"}"#)
+      #expect(try await harness.send(.delete, "\(children)/\(child)" + query).status == 200)
+      let user = UUID().uuidString.lowercased()
+      _ = try await harness.pool.query(
+        """
+        INSERT INTO outbox (destination, bundle_id, endpoint, key, payload)
+        SELECT destination, \(TestApps.climbing), endpoint, \(user), payload FROM outbox WHERE key = \(child)
+        """)
+      for (id, app) in [(child, TestApps.family), (user, TestApps.climbing)] {
+        #expect(try await harness.tables(with: id) == ["outbox"])
+        let report = try await harness.erase(id)
+        #expect(report.erased.map(\.rows["outbox"]) == [1])
+        #expect(report.erased.map(\.bundleIDs) == [[app]])
+        #expect(try await refusal { try await harness.erase(id) } == .notFound)
+      }
+      try await harness.service.deliveries.outbox.run()
+      let erased = receiver.events.filter { $0.type == "customer.erased" }
+      #expect(Set(erased.compactMap { $0.text("customer.id") }) == [child, user])
+      #expect(try await harness.count("outbox WHERE key IN ('\(child)', '\(user)')") == 0)
     }
   }
 
