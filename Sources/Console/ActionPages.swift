@@ -91,17 +91,27 @@ private struct ActionPage: Sendable {
     return values.isEmpty ? nil : values.joined(separator: " ")
   }
 
+  /// The only app of the form: that of the customer whose page led to it, or of the preview. Without one, the form
+  /// offers all apps, and the tier is a text: the tiers of one app are not those of another.
+  private func app(of request: ConsoleRequest, _ refusal: SupportRefusal?) -> App? {
+    guard refusal == nil || request.value("back") != nil else { return nil }
+    return request.value("bundleID").flatMap { parts.catalog[$0] }
+  }
+
   private func page(
     _ request: ConsoleRequest, preview: String? = nil, done: String? = nil, refusal: SupportRefusal? = nil,
     values: [String: String] = [:]
   ) -> ConsoleAnswer {
+    let app = self.app(of: request, refusal)
     let fields = action.fields.map { field in
       var choices = field.choices
-      if field.name == "tier", let bundleID = request.value("bundleID"), let app = parts.catalog[bundleID] {
+      if field.name == "tier", let app {
         choices = app.tiers.values.sorted { $0.rank > $1.rank }.map { (value: $0.name, label: $0.name) }
       }
       if field.name == "bundleID" {
-        choices = parts.catalog.apps.map { (value: $0.bundleID, label: "\($0.name) (\($0.bundleID))") }
+        choices = (app.map { [$0] } ?? parts.catalog.apps).map {
+          (value: $0.bundleID, label: "\($0.name) (\($0.bundleID))")
+        }
       }
       return ActionContent.Field(
         field, choices: choices, value: values[field.name] ?? Self.value(of: field, in: request),

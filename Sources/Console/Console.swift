@@ -141,7 +141,10 @@ package struct Console: Sendable {
           case .page(let content):
             var frame = frame(content.title, for: person, at: request.path)
             frame.refreshes = content.refreshes
-            if frame.search != nil { frame.search = content.search }
+            if frame.search != nil {
+              frame.search = content.search
+              frame.searchesEmail = try await parts.desk.findsEmailAddresses()
+            }
             frame.banners = try await Self.banners(parts)
             return Response(
               status: content.status, headers: Self.pageHeaders,
@@ -163,7 +166,10 @@ package struct Console: Sendable {
     guard let person else { return frame }
     frame.person = person.name
     frame.role = person.role.rawValue
-    if person.role >= SupportOperation.find.leastRole { frame.search = "" }
+    if person.role >= SupportOperation.find.leastRole {
+      frame.search = ""
+      frame.searchesNames = parts.catalog.apps.contains { $0.customer == .device }
+    }
     frame.navigation = visibleScreens(for: person).compactMap { screen in
       screen.entry.map {
         ConsoleTemplates.Frame.Entry(

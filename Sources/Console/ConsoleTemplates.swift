@@ -37,6 +37,10 @@ struct ConsoleTemplates: Sendable {
     var navigation: [Entry] = []
     /// The text in the search box; `nil` for a person who may not search.
     var search: String?
+    /// Whether the search finds children's devices by name: an app has them.
+    var searchesNames = false
+    /// Whether the search finds e-mail addresses: the database's role may read them.
+    var searchesEmail = false
     /// The banners of switches that are on.
     var banners: [String] = []
     var refreshes = false

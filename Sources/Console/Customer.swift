@@ -136,7 +136,10 @@ private struct ShownCustomer: Sendable {
   let features: [Feature]
   let warnings: [Warning]
   let purchases: [ShownPurchase]
+  /// The number of purchases that are not shown; `nil` if there are none.
+  let purchasesHidden: Int?
   let grants: [ShownGrant]
+  let grantsHidden: Int?
   let trial: ShownTrial?
   let children: [ShownChild]
   let childrenTitle: String
@@ -203,8 +206,14 @@ private struct ShownCustomer: Sendable {
     freeAccess = customer.freeAccessSince.map { Moment($0, from: now) }
     features = entitlements.features.ordered.map { Feature(name: $0.name, value: $0.value.words) }
     warnings = Self.warnings(customer, at: now)
-    purchases = customer.purchases.map { ShownPurchase($0, for: request, of: customer.customer) }
-    grants = customer.grants.map { ShownGrant($0, for: request, of: customer.customer) }
+    let (bought, boughtHidden) = Self.latest(customer.purchases) {
+      $0.opensSomething || $0.chargeRetriesUntil != nil || $0.refundRequests.contains { $0.outcome == nil }
+    }
+    purchases = bought.map { ShownPurchase($0, for: request, of: customer.customer) }
+    purchasesHidden = boughtHidden
+    let (given, givenHidden) = Self.latest(customer.grants) { $0.isOpen || $0.startsAt > now }
+    grants = given.map { ShownGrant($0, for: request, of: customer.customer) }
+    grantsHidden = givenHidden
     trial = customer.trial.map { ShownTrial($0, from: now) }
     children = customer.children.map { ShownChild($0, from: now) }
     let limit = entitlements.features["childDevices"].map { $0.words } ?? "no limit"
@@ -227,6 +236,22 @@ private struct ShownCustomer: Sendable {
     (hasPurchases, hasGrants) = (!purchases.isEmpty, !grants.isEmpty)
     (hasChildren, hasRefusals, hasReplies) = (!children.isEmpty, !refusals.isEmpty, !replies.isEmpty)
     recordPath = link("/console/record", ["customer": customer.customer])
+  }
+
+  /// The most values of a list of which the latest come first.
+  private static let most = 20
+
+  /// The first values and all that matter now, and the number of the others.
+  private static func latest<Value>(
+    _ values: [Value], unless matters: (Value) -> Bool
+  ) -> (shown: [Value], hidden: Int?) {
+    var left = most - values.count(where: matters)
+    let shown = values.filter { value in
+      if matters(value) { return true }
+      left -= 1
+      return left >= 0
+    }
+    return (shown, shown.count < values.count ? values.count - shown.count : nil)
   }
 
   /// The sums that were paid, by currency.

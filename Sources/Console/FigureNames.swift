@@ -56,10 +56,9 @@ struct FigureNames: Sendable {
       texts[.app, default: [:]][app.bundleID] = app.name
       ids[.tier, default: []] += app.tiers.values.sorted { ($0.rank, $0.name) < ($1.rank, $1.name) }.map(
         \.name)
-      let products = app.products.keys.sorted()
-      ids[.product, default: []] += products
+      ids[.product, default: []] += app.products.keys.sorted()
       let prefix = bundleID == nil && catalog.apps.count > 1 ? app.name + " " : ""
-      for (id, name) in Self.short(products) where texts[.product]?[id] == nil {
+      for (id, name) in Self.products(of: app) where texts[.product]?[id] == nil {
         texts[.product, default: [:]][id] = prefix + name
       }
     }
@@ -73,9 +72,15 @@ struct FigureNames: Sendable {
     }
   }
 
+  /// The short names of all products by id, for a page that names the app beside them.
+  static func products(_ catalog: AppCatalog) -> [String: String] {
+    Dictionary(catalog.apps.flatMap(products(of:))) { first, _ in first }
+  }
+
   /// For each id the last segments that no other id of the app ends with, such as `monthly`.
-  private static func short(_ ids: [String]) -> [(id: String, name: String)] {
-    ids.map { id in
+  private static func products(of app: App) -> [(String, String)] {
+    let ids = app.products.keys.sorted()
+    return ids.map { id in
       let segments = id.split(separator: ".")
       let name = segments.indices.reversed().lazy
         .map { segments[$0...].joined(separator: ".") }

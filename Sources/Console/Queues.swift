@@ -33,6 +33,8 @@ extension Console {
 
 private struct QueueContent: Sendable {
   let summary: [Group]
+  /// Whether a queue may have more rows than are counted.
+  let isCountCut: Bool
   /// The filter in words; `nil` for all.
   let shown: String?
   let work: [Work]
@@ -61,7 +63,8 @@ private struct QueueContent: Sendable {
     let app: String
     let state: String
     let level: String
-    let rows: Int
+    /// Their number, such as `1000 or more`.
+    let rows: String
     let oldest: Moment
     let path: String
     let requeuePath: String?
@@ -93,7 +96,7 @@ private struct QueueContent: Sendable {
     let why: String
     let app: String?
     let type: String
-    let rows: Int
+    let rows: String
     let oldest: Moment
     let failure: String?
     let uuids: [Waiting]
@@ -109,12 +112,15 @@ private struct QueueContent: Sendable {
       let (kind, state): (String, String) = (try row.decode("kind"), try row.decode("state"))
       let app: String = try row.decode("app")
       return Group(
-        kind: kind, app: app, state: state, level: Self.level(state), rows: try row.decode("rows"),
+        kind: kind, app: app, state: state, level: Self.level(state),
+        rows: Self.words(try row.decode("rows")),
         oldest: Moment(try row.decode("oldest"), from: now),
         path: link("/console/queues", ["state": state, "destination": kind]),
         requeuePath: state == "dead" && !app.isEmpty
           ? link("/console/act/requeue-all", ["bundleID": app]) : nil)
     }
+    let counted = try answers[0].reduce(0) { try $0 + $1.decode("rows", as: Int.self) }
+    isCountCut = counted >= QueueRows.mostCounted
     shown =
       state == nil && kind == nil ? nil : [state, kind].compactMap(\.self).joined(separator: ", ")
     isCut = answers[1].count == QueueRows.mostRows
@@ -157,12 +163,17 @@ private struct QueueContent: Sendable {
       return Notification(
         why: try row.decode("why"), app: try row.decode("bundle_id"),
         type: (try row.decode("type", as: String?.self) ?? "unknown") + (subtype.map { " · \($0)" } ?? ""),
-        rows: try row.decode("notifications"), oldest: Moment(try row.decode("oldest"), from: now),
+        rows: Self.words(try row.decode("notifications")),
+        oldest: Moment(try row.decode("oldest"), from: now),
         failure: try row.decode("failure"),
         uuids: try row.decode("uuids", as: [String].self).map {
           Notification.Waiting(uuid: $0, path: link("/console/act/replay", ["notificationUUID": $0]))
         })
     }
+  }
+
+  private static func words(_ count: Int) -> String {
+    count >= QueueRows.mostCounted ? "\(count) or more" : "\(count)"
   }
 
   private static func level(_ state: String) -> String {
@@ -176,8 +187,8 @@ private struct QueueContent: Sendable {
 /// The statements of *Queues*. Each reads a bounded number of rows of each table by an index, however many are open: a
 /// view over all queues would read them all before its limit.
 private enum QueueRows {
-  /// Each queue is counted to this number.
-  private static let mostCounted = 5_000
+  /// Each queue is counted to this number. The deliveries that wait are one queue, whatever their destinations.
+  static let mostCounted = 1_000
 
   static let summary: Postgres.Query = """
     SELECT kind, coalesce(app, '') AS app, state, count(*) AS rows, min(since) AS oldest FROM (
@@ -185,7 +196,11 @@ private enum QueueRows {
        WHERE done_at IS NULL AND dead_at IS NOT NULL ORDER BY created_at LIMIT \(mostCounted))
       UNION ALL
       (SELECT destination, bundle_id, 'waiting', created_at FROM outbox
-       WHERE done_at IS NULL AND dead_at IS NULL ORDER BY next_attempt_at LIMIT \(mostCounted))
+       WHERE done_at IS NULL AND dead_at IS NULL AND destination <> 'profiles' ORDER BY next_attempt_at LIMIT \(mostCounted))
+      UNION ALL
+      (SELECT destination, bundle_id, 'waiting', created_at FROM outbox
+       WHERE destination = 'profiles' AND bundle_id IS NULL AND endpoint = '' AND done_at IS NULL AND dead_at IS NULL
+       LIMIT \(mostCounted))
       UNION ALL
       (SELECT kind, bundle_id, 'waiting', asked_at FROM store_calls WHERE settled_at IS NULL LIMIT \(mostCounted))
       UNION ALL
@@ -198,7 +213,7 @@ private enum QueueRows {
        WHERE next_attempt_at IS NOT NULL AND table_name = 'profiles' LIMIT \(mostCounted))
       UNION ALL
       (SELECT 'old_proof', bundle_id, 'waiting', old_proof_marked_at FROM subscriptions
-       WHERE old_proof_due_at IS NOT NULL LIMIT \(mostCounted))) AS open
+       WHERE old_proof_due_at IS NOT NULL ORDER BY old_proof_due_at LIMIT \(mostCounted))) AS open
     GROUP BY 1, 2, 3 ORDER BY 3, 4 DESC LIMIT 100
     """
 

@@ -30,6 +30,8 @@ extension Console {
   }
 
   private static let recordLimit = 100
+  /// The ids that a page searches for what may be rare among all records.
+  static let recordReach: Int64 = 100_000
 
   private static func recordList(_ parts: Parts, _ request: ConsoleRequest) async throws -> ConsoleAnswer {
     let (by, app) = (request.value("by"), request.value("app"))
@@ -43,18 +45,25 @@ extension Console {
     }
     // Rules of receiptd record much more than people do.
     let withRules = request.value("rules") != nil || customer != nil
+    // The records of a person, an app or an action may be rare among those of the rules.
+    var after: Int64 = 0
+    if withRules, customer == nil, by != nil || app != nil || action != nil {
+      let last: Int64 = try await parts.pool.query(RecordRows.last(before: before))[0].decode("id")
+      after = max(0, last - recordReach)
+    }
     let rows = try await parts.pool.query(
       RecordRows.list(
-        by: by, app: app, customer: customer, action: action, before: before, withRules: withRules,
-        limit: recordLimit + 1))
+        by: by, app: app, customer: customer, action: action, before: before, after: after,
+        withRules: withRules, limit: recordLimit + 1))
     let records = try rows.prefix(recordLimit).map { try ShownRecord($0, from: request.instant) }
+    let isCut = rows.count > recordLimit
     let next =
-      rows.count > recordLimit
+      isCut || after > 0
       ? link(
         "/console/record",
         [
           "by": by, "app": app, "customer": customer, "action": action, "rules": withRules ? "on" : nil,
-          "before": records.last.map { "\($0.id)" },
+          "before": isCut ? records.last.map { "\($0.id)" } : "\(after + 1)",
         ]) : nil
     return .page(
       ConsoleContent(
@@ -64,7 +73,7 @@ extension Console {
           apps: parts.catalog.apps.map {
             RecordContent.AppChoice(id: $0.bundleID, words: $0.name, isChosen: $0.bundleID == app)
           },
-          records: records, next: next)))
+          records: records, reach: !isCut && after > 0 ? after + 1 : nil, next: next)))
   }
 
   /// *People*: who can sign in, with which role.
@@ -119,6 +128,8 @@ private struct RecordContent: Sendable {
   let withRules: Bool
   let apps: [AppChoice]
   let records: [ShownRecord]
+  /// The record at which the search ended before the page was full.
+  let reach: Int64?
   let next: String?
 
   struct AppChoice: Sendable {
@@ -271,13 +282,19 @@ private enum RecordRows {
     "SELECT \(unescaped: columns) FROM support_actions WHERE id = \(id)"
   }
 
+  /// The last id; 0 without a record.
+  static func last(before: Int64) -> Postgres.Query {
+    "SELECT coalesce(max(id), 0) AS id FROM support_actions WHERE id < \(before)"
+  }
+
   /// The latest records. Indexes find those of a customer and of the customer's purchases. The others are read from the
   /// end of the table, or of the index of what people did.
   static func list(
-    by: String?, app: String?, customer: String?, action: String?, before: Int64, withRules: Bool, limit: Int
+    by: String?, app: String?, customer: String?, action: String?, before: Int64, after: Int64,
+    withRules: Bool, limit: Int
   ) -> Postgres.Query {
     let filter: Postgres.Query = """
-      id < \(before) AND (\(by)::text IS NULL OR by = \(by)) AND (\(app)::text IS NULL OR bundle_id = \(app))
+      id < \(before) AND id > \(after) AND (\(by)::text IS NULL OR by = \(by)) AND (\(app)::text IS NULL OR bundle_id = \(app))
         AND (\(action)::text IS NULL OR action = \(action))
       """
     guard let customer else {

@@ -6,6 +6,7 @@ import HTTP
 import Postgres
 import Subscriptions
 import Support
+import Text
 
 extension Console {
   /// *Search*: what an id, an order or an address leads to; below it what came last.
@@ -42,11 +43,12 @@ private struct SearchPage: Sendable {
       let found = try await parts.desk.find(text, by: request.actor)
       let hits =
         found.search.customers.count + (found.search.customers.isEmpty ? found.search.purchases.count : 0)
-      if found.isFound, hits == 1, found.search.refusals.isEmpty {
+      let named = try await children(named: text)
+      if found.isFound, hits == 1, found.search.refusals.isEmpty, named.isEmpty {
         return .redirect(Console.customerPath(text))
       }
       content.result = SearchContent.Result(
-        found, try await parts.desk.settling(found.search.refusals), for: request)
+        found, try await parts.desk.settling(found.search.refusals), named, for: request)
     } else {
       let (notifications, refusals) = (
         LatestRows.notifications(Self.latest), LatestRows.refusals(Self.latest)
@@ -66,6 +68,22 @@ private struct SearchPage: Sendable {
   }
 }
 
+extension SearchPage {
+  /// The most children's devices that a search by name shows.
+  fileprivate static let mostNamed = 20
+
+  /// The children's devices whose name begins with a text, and one more than is shown.
+  private func children(named text: String) async throws -> [SearchContent.NamedChild] {
+    let name = text.trimmingCharacters(in: .whitespacesAndNewlines)
+    guard (2...64).contains(name.count), !name.hasControlCharacters,
+      parts.catalog.apps.contains(where: { $0.customer == .device })
+    else { return [] }
+    return try await parts.pool.query(NamedChildren.select(name, limit: Self.mostNamed + 1)).map {
+      try SearchContent.NamedChild($0, parts.catalog)
+    }
+  }
+}
+
 private struct SearchContent: Sendable {
   var result: Result?
   var latest: Latest?
@@ -82,17 +100,25 @@ private struct SearchContent: Sendable {
     let hits: [Hit]
     let refusals: [RefusalLine]
     let hasRefusals: Bool
+    let named: [NamedChild]
+    let hasNamed: Bool
+    let isNamedCut: Bool
 
-    init(_ found: FindResult, _ refusals: [RefusedAttempt], for request: ConsoleRequest) {
+    init(
+      _ found: FindResult, _ refusals: [RefusedAttempt], _ named: [NamedChild], for request: ConsoleRequest
+    ) {
       isFound = found.isFound
+      self.named = Array(named.prefix(SearchPage.mostNamed))
+      (hasNamed, isNamedCut) = (!named.isEmpty, named.count > SearchPage.mostNamed)
       outcome =
         switch found.outcome {
         case .found: "Found"
+        case _ where hasNamed: "No id, but a child's name"
         case .neverSeen: "Never seen"
         case .notAnID: "No id of these apps"
         case .askApple: "Only Apple may know this"
         }
-      detail = found.detail
+      detail = found.isFound || named.isEmpty ? found.detail : "Children's devices have this name."
       var hits = found.search.customers.map { match in
         Hit(
           label: match.customer.id, kind: match.customer.kindWord, app: match.bundleID,
@@ -114,6 +140,25 @@ private struct SearchContent: Sendable {
     let kind: String
     let app: String
     let path: String
+  }
+
+  /// A child's device that a parent's app gave a name.
+  struct NamedChild: Sendable {
+    let name: String
+    let child: String
+    let parent: String
+    let app: String
+    /// The parent's page.
+    let path: String
+
+    init(_ row: Row, _ catalog: AppCatalog) throws {
+      name = try row.decode("name")
+      child = try row.decode("child_device_id")
+      parent = try row.decode("device_id")
+      let bundleID: String = try row.decode("bundle_id")
+      app = catalog[bundleID]?.name ?? bundleID
+      path = Console.customerPath(parent)
+    }
   }
 
   struct Notification: Sendable {
@@ -169,6 +214,18 @@ struct RefusalLine: Sendable {
       : nil
     isSettled = attempt.isSettled
     requestID = attempt.requestID
+  }
+}
+
+/// The children's devices by the beginning of their names.
+enum NamedChildren {
+  /// In any case of letters, the shortest names first. U+10FFFF comes after every other character.
+  static func select(_ name: String, limit: Int) -> Postgres.Query {
+    """
+    SELECT name, bundle_id, device_id, child_device_id FROM devices
+    WHERE lower(name) ~>=~ lower(\(name)::text) AND lower(name) ~<=~ (lower(\(name)::text) || chr(1114111))
+    ORDER BY lower(name) USING ~<~ LIMIT \(limit)
+    """
   }
 }
 

@@ -40,6 +40,12 @@ extension SupportDesk {
     return order.isFound ? order : found.with(order)
   }
 
+  /// Whether ``find(_:by:)`` finds users by e-mail address: the database's role may read `auth.users`.
+  /// - Throws: errors of the database.
+  package func findsEmailAddresses() async throws -> Bool {
+    try await pool.withConnection { try await UserDirectory.canRead("email", $0) }
+  }
+
   /// Searches the database: for the text as it is, then without a leading `#`, then in lower and upper case. Case
   /// matters in device ids, so another case counts only if one spelling has matches. A client chooses the id of its
   /// request, so any other match wins over a refused request.
@@ -104,8 +110,9 @@ extension SupportDesk {
     guard try await UserDirectory.canRead("email", connection) else {
       return FindResult(
         asked: asked, outcome: .notAnID, id: email,
-        detail: "e-mail addresses are in auth.users, which this role may not read or does not exist; "
-          + "ask the customer for the order id in Apple's e-mail")
+        detail:
+          "receiptd finds no e-mail addresses here: the role of its database may not read auth.users, or there is "
+          + "none; ask the customer for the order id in Apple's e-mail")
     }
     var search = CustomerSearch()
     for user in try await UserDirectory.users(withEmail: email, connection) {

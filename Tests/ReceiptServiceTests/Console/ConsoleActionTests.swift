@@ -324,6 +324,33 @@ import Testing
     }
   }
 
+  @Test func `the form of a customer's page offers the customer's app and its tiers alone`() async throws {
+    try await withHarness(role: "receiptd_app") { harness in
+      let world = try await ConsoleWorld(harness)
+      let agent = try await ConsoleBrowser(harness, .agent)
+      let page = try await agent.page("/console/customer/\(world.device)")
+      let link = try #require(page.firstMatch(of: /href="(\/console\/act\/grant\?[^"]*)"/)).1
+      let fields = ["customer": world.device, "bundleID": TestApps.family, "days": "3", "back": world.device]
+      for form in [
+        try await agent.page(String(link.replacing("&amp;", with: "&"))),
+        // The preview, and a refusal.
+        try await agent.post(
+          "/console/act/grant", fields.merging(["tier": "family", "reason": "a try"]) { $1 }
+        ).text,
+        try await agent.post(
+          "/console/act/grant", fields.merging(["tier": "family", "reason": "a try", "days": "x"]) { $1 }
+        ).text,
+      ] {
+        let values = form.matches(of: /<option value="([^"]*)"/).map { String($0.1) }
+        #expect(values == [TestApps.family, "family", "individual"], "\(form)")
+      }
+      // A form that no page of a customer led to offers all apps, and no tiers of one of them.
+      let open = try await agent.page("/console/act/grant")
+      let apps = open.matches(of: /<option value="([^"]*)"/).map { String($0.1) }
+      #expect(apps == [TestApps.climbing, TestApps.family] && open.contains("<input id=\"f-tier\""))
+    }
+  }
+
   @Test func `a wrong field is told above the form, which keeps what was typed`() async throws {
     try await withHarness(role: "receiptd_app") { harness in
       let lead = try await ConsoleBrowser(harness, .lead)

@@ -104,6 +104,47 @@ import Testing
     }
   }
 
+  @Test func `a list names products by short names with their ids as titles, and its CSV file by ids`()
+    async throws
+  {
+    try await withHarness(role: "receiptd_app") { harness in
+      _ = try await ConsoleWorld(harness)
+      let browser = try await ConsoleBrowser(harness, .agent)
+      for (list, count) in [("renewing", 2), ("twice", 1)] {
+        let path = "/console/lists?list=\(list)&days=40"
+        let page = try await browser.page(path)
+        let cell = "<td title=\"\(TestApps.monthly)\">monthly</td>"
+        #expect(page.components(separatedBy: cell).count - 1 >= count, "\(page)")
+        #expect(!page.contains(">\(TestApps.monthly)<"))
+        let csv = try await browser.get(path + "&format=csv").text
+        #expect(csv.contains(",\(TestApps.monthly),") && !csv.contains(",monthly,"), "\(csv)")
+      }
+      // What the configuration does not have is its own name.
+      _ = try await harness.pool.query("UPDATE subscriptions SET product_id = 'a.former.product'")
+      let former = try await browser.page("/console/lists?list=renewing&days=40")
+      #expect(former.contains("<td>a.former.product</td>"))
+    }
+  }
+
+  @Test func `a price increase is listed also among those of many`() async throws {
+    try await withHarness(role: "receiptd_app") { harness in
+      let world = try await ConsoleWorld(harness)
+      let browser = try await ConsoleBrowser(harness, .agent)
+      let path = "/console/lists?list=price&days=40"
+      let before = try await browser.get(path + "&format=csv").text
+      #expect(before.contains(try #require(world.purchases["price"])))
+      _ = try await harness.pool.query(
+        """
+        INSERT INTO renewals (original_transaction_id, environment, product_id, is_in_billing_retry, signed_at, other_claims)
+        SELECT 'other ' || n, 'Production', \(TestApps.annual), false, \(harness.clock.now), '{"priceIncreaseStatus": 0}'
+        FROM generate_series(1, 10001) AS n
+        """)
+      for app in ["", "&app=\(TestApps.climbing)"] {
+        #expect(try await browser.get(path + app + "&format=csv").text == before)
+      }
+    }
+  }
+
   @Test func `a list that is cut says so`() async throws {
     try await withHarness(role: "receiptd_app") { harness in
       _ = try await harness.pool.query(
@@ -115,6 +156,21 @@ import Testing
       let page = try await ConsoleBrowser(harness, .agent).page("/console/lists?list=trials")
       #expect(page.contains("The first 200 trials of more. Narrow the filter, or take the CSV."))
       #expect(page.components(separatedBy: "<tr><td>").count - 1 == 200)
+
+      let reason = String(repeating: "long ", count: 200)
+      _ = try await harness.pool.query(
+        """
+        INSERT INTO grants (bundle_id, user_id, tier, starts_at, ends_at, reason, granted_by)
+        SELECT \(TestApps.climbing)::text, gen_random_uuid(), 'premium', \(harness.clock.now - 60)::timestamptz,
+          \(harness.clock.now + 60)::timestamptz, \(reason)::text, 'ada'
+        FROM generate_series(1, 201)
+        """)
+      let browser = try await ConsoleBrowser(harness, .agent)
+      let grants = try await browser.get("/console/lists?list=grants")
+      #expect(grants.text.contains("<td>premium, by ada: long long") && grants.text.contains("…</td>"))
+      #expect(grants.body.count < 150_000, "\(grants.body.count)")
+      let csv = try await browser.get("/console/lists?list=grants&format=csv").text
+      #expect(csv.contains("premium, by ada: \(reason)"))
     }
   }
 
@@ -138,6 +194,16 @@ import Testing
       for text in ["the error of phone-1", "the error of phone-2", "Try all again", "id=\"live\""] {
         #expect(all.contains(text), "\(text)")
       }
+      #expect(!all.contains("or more") && !all.contains("rows of each queue are counted"))
+      _ = try await harness.pool.query(
+        """
+        INSERT INTO outbox (destination, key, payload, next_attempt_at)
+        SELECT 'profiles', gen_random_uuid(), '{}', \(harness.clock.now + 3_600) FROM generate_series(1, 1001)
+        """)
+      let many = try await lead.page("/console/queues")
+      #expect(
+        many.contains(">1000 or more<") && many.contains("The first 1000 rows of each queue are counted."))
+      #expect(many.components(separatedBy: ">cloudkit<").count >= 3, "\(many)")
       let dead = try await lead.page("/console/queues?state=dead&destination=cloudkit")
       #expect(dead.contains("the error of phone-2") && !dead.contains("the error of phone-1"))
       let waiting = try await lead.page("/console/queues?state=waiting")
@@ -245,6 +311,25 @@ import Testing
       .map { try $0.decode("id", as: Int.self) }
       #expect(try await reasons("before=\(ids[1])") == ["ada"])
       #expect(try await browser.get("/console/record?before=x").status == 400)
+
+      // What is rare among the records of rules is searched for part by part.
+      let reach = Int(Console.recordReach)
+      let last = try await harness.pool.query("SELECT max(id) AS id FROM support_actions")[0]
+        .decode("id", as: Int.self)
+      _ = try await harness.pool.query(
+        """
+        INSERT INTO support_actions (id, action, by, reason) OVERRIDING SYSTEM VALUE
+        VALUES (\(last + 1), 'transfer', 'rule', 'reason of gus'), (\(last + 2 + reach), 'note', 'rule', 'reason of hal')
+        """)
+      #expect(try await reasons("rules=on") == ["hal", "gus", "fay", "eve", "cid", "bob", "ada"])
+      let rare = try await browser.page("/console/record?rules=on&action=transfer")
+      #expect(
+        !rare.contains("reason of") && rare.contains("This page ends at record \(last + 3)."), "\(rare)")
+      let earlier = try #require(rare.firstMatch(of: /href="([^"]*)">Earlier</)).1.replacing(
+        "&amp;", with: "&")
+      let found = try await browser.page(String(earlier))
+      #expect(found.contains("reason of gus") && !found.contains(">Earlier</a>"), "\(found)")
+      _ = try await harness.pool.query("DELETE FROM support_actions WHERE by = 'rule'")
 
       _ = try await harness.pool.query(
         """

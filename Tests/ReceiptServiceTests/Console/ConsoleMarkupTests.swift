@@ -37,7 +37,8 @@ import Testing
         "search", "customer/\(world.user)", "customer/\(world.device)",
         "customer/\(try #require(world.purchases["billing"]))", "lists?list=renewing&days=40",
         "lists?list=billing&days=60",
-        "lists?list=grants", "lists?list=refused", "queues", "record", "record/\(record)",
+        "lists?list=grants", "lists?list=refused", "search?q=\("<script>".inQuery)", "queues", "record",
+        "record/\(record)",
       ] {
         let page = try await browser.page("/console/\(path)")
         #expect(!page.contains("<script>alert"), "\(path)")

@@ -281,6 +281,100 @@ import Text
     }
   }
 
+  @Test func `a child's name leads to the parent, in any case and by its beginning`() async throws {
+    try await withHarness(role: "receiptd_app") { harness in
+      let world = try await ConsoleWorld(harness)
+      let agent = try await ConsoleBrowser(harness, .agent)
+      let link = "<a href=\"/console/customer/\(world.device)\"><span class=\"tag\">child</span> Emma "
+      for text in ["Emma", "emma", "Em", " EMMA "] {
+        let page = try await agent.page("/console/search?q=\(text.inQuery)")
+        #expect(page.contains(link) && page.contains("No id, but a child&#39;s name"), "\(text): \(page)")
+        #expect(page.contains("<span class=\"id\">tablet-1</span>") && page.contains("in Family</span>"))
+      }
+      for text in ["mma", "Emma%", "E", "Em_a", String(repeating: "Emma", count: 20)] {
+        let page = try await agent.page("/console/search?q=\(text.inQuery)")
+        #expect(!page.contains("Children's devices with this name"), "\(text)")
+      }
+      // A client may name its child like another customer's purchase: the purchase comes first.
+      let order = world.bought.originalTransactionID
+      #expect(try await agent.get("/console/search?q=\(order)").status == 303)
+      _ = try await harness.pool.query("UPDATE devices SET name = \(order)")
+      let both = try await agent.page("/console/search?q=\(order)")
+      let hit = try #require(
+        both.range(of: "<span class=\"id\">\(world.user.uuidString.lowercased())</span>"))
+      let named = try #require(both.range(of: "Children's devices with this name"))
+      #expect(hit.lowerBound < named.lowerBound)
+
+      _ = try await harness.pool.query(
+        """
+        INSERT INTO devices (bundle_id, device_id, child_device_id, name)
+        SELECT \(TestApps.family), 'parent ' || n, 'child ' || n, 'Zoë ' || n FROM generate_series(1, 21) AS n
+        """)
+      let many = try await agent.page("/console/search?q=\("ZOË".inQuery)")
+      #expect(many.contains("These are the first 20 of more."))
+      #expect(many.components(separatedBy: "<span class=\"tag\">child</span>").count - 1 == 20)
+      let plan = try await harness.pool.transaction(
+        pipeline: [
+          "SET LOCAL enable_seqscan = off", "EXPLAIN \(NamedChildren.select("Emma", limit: 21))",
+        ])[1].map { try $0.decode(0, as: String.self) }.joined(separator: "\n")
+      #expect(plan.contains("devices_name_idx"), "\(plan)")
+    }
+  }
+
+  @Test func `the search box names e-mail where the database's role may read it`() async throws {
+    try await withHarness(role: "receiptd_app") { harness in
+      let agent = try await ConsoleBrowser(harness, .agent)
+      let numbers = try await ConsoleBrowser(harness, .numbers)
+      func box(_ browser: ConsoleBrowser, _ path: String) async throws -> String? {
+        try await browser.page(path).firstMatch(of: /placeholder="([^"]*)"/).map { String($0.1) }
+      }
+      let without = "Order, transaction, user, device, child's name, request id"
+      for path in ["/console/search", "/console/lists", "/console/record"] {
+        #expect(try await box(agent, path) == without)
+      }
+      #expect(try await box(numbers, "/console/numbers") == nil)
+      let refused = try await agent.page("/console/search?q=anna%40example.com")
+      #expect(refused.contains("receiptd finds no e-mail addresses here"), "\(refused)")
+      _ = try await harness.pool.query("CREATE SCHEMA auth")
+      _ = try await harness.pool.query("CREATE TABLE auth.users (id uuid PRIMARY KEY, email text)")
+      #expect(try await box(agent, "/console/search") == without)
+      _ = try await harness.pool.query("GRANT USAGE ON SCHEMA auth TO receiptd_app")
+      _ = try await harness.pool.query("GRANT SELECT (id, email) ON auth.users TO receiptd_app")
+      #expect(
+        try await box(agent, "/console/search")
+          == "Order, transaction, user, device, child's name, e-mail, request id")
+    }
+  }
+
+  @Test func `a long history is cut, but for what is open`() async throws {
+    try await withHarness(role: "receiptd_app") { harness in
+      let now = harness.clock.now
+      _ = try await harness.pool.query(
+        """
+        INSERT INTO grants (bundle_id, device_id, tier, starts_at, ends_at, reason, granted_by, followed_until)
+        SELECT \(TestApps.family)::text, 'phone', 'family', \(now) - n * interval '1 day',
+          \(now) - n * interval '1 day' + interval '1 hour', 'ended ' || n, 'ada', \(now)::timestamptz
+        FROM generate_series(1, 30) AS n
+        """)
+      _ = try await harness.pool.query(
+        """
+        INSERT INTO grants (bundle_id, device_id, tier, starts_at, reason, granted_by, followed_until)
+        VALUES (\(TestApps.family), 'phone', 'family', \(now - 90 * 86_400), 'open for long', 'ada', \(now))
+        """)
+      for _ in 0..<22 {
+        let bought = try harness.buy(TestApps.individual, bundleID: TestApps.family)
+        _ = try await harness.device("phone", shows: bought)
+        try await harness.happens(.refundLatest, to: bought.originalTransactionID)
+      }
+      let page = try await ConsoleBrowser(harness, .agent).page("/console/customer/phone")
+      #expect(page.contains(">open for long<") && page.contains(">ended 1<") && page.contains(">ended 19<"))
+      #expect(!page.contains(">ended 20<"))
+      #expect(page.contains("Earlier grants that are over: 11. The export has them."))
+      #expect(page.components(separatedBy: "<article class=\"card\"").count - 1 == 20)
+      #expect(page.contains("Earlier purchases that are over: 2. The export has them."), "\(page)")
+    }
+  }
+
   @Test func `before a smaller tier comes, the page and the reply name the children that stay open`()
     async throws
   {
