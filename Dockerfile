@@ -1,4 +1,3 @@
-# syntax=docker/dockerfile:1.7
 # receiptd for amd64 and arm64; `--target simulator` builds the simulated App Store. For both machines at once:
 #
 #   docker buildx build --platform linux/amd64,linux/arm64 --tag registry.example.com/receiptd:0.1.0 --push .

@@ -81,6 +81,13 @@ public enum Platform {
     #endif
   }
 
+  /// fchmod(2) of a file to 0600; false if that failed. Devices such as /dev/stdout are left alone.
+  public static func makePrivate(_ descriptor: Int32) -> Bool {
+    var status = stat()
+    guard fstat(descriptor, &status) == 0, status.st_mode & S_IFMT == S_IFREG else { return true }
+    return fchmod(descriptor, 0o600) == 0
+  }
+
   /// stat(2) of the file that the path leads to; nil if there is none.
   public static func fileStatus(_ path: String) -> FileStatus? {
     var status = stat()

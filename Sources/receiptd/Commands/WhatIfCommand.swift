@@ -4,6 +4,7 @@ import Configuration
 import Foundation
 import HTTP
 import Numbers
+import Platform
 import ReceiptService
 import Subscriptions
 import Text
@@ -76,9 +77,8 @@ struct WhatIfCommand: AsyncParsableCommand {
       throw Startup.failure("what-if: cannot write \(path): \(String(cString: strerror(errno)))")
     }
     let file = FileHandle(fileDescriptor: descriptor, closeOnDealloc: true)
-    // A file that existed keeps its mode. Devices such as /dev/stdout are left alone.
-    var status = stat()
-    if fstat(descriptor, &status) == 0, status.st_mode & S_IFMT == S_IFREG, fchmod(descriptor, 0o600) != 0 {
+    // A file that existed keeps its mode.
+    if !Platform.makePrivate(descriptor) {
       throw Startup.failure("what-if: cannot make \(path) private: \(String(cString: strerror(errno)))")
     }
     return file

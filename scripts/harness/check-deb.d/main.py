@@ -11,7 +11,7 @@ import tempfile
 import time
 
 import looks
-from machine import Machine
+from debian import Machine
 from store import Store
 
 PACKAGE = os.environ["CHECK_DEB_PACKAGE"]

@@ -11,7 +11,7 @@ import time
 
 import document
 import looks
-from machine import Machine
+from debian import Machine
 from store import Store
 
 # In the order in which an operator reads them.

@@ -7,27 +7,34 @@ import subprocess
 
 from processes import wait_until
 
-# The packages of every Debian that boots; the document installs the rest.
+# The packages of every Debian that boots; the harness installs the rest.
 PACKAGES = "systemd-sysv,dbus"
 ENVIRONMENT = {"HOME": "/root", "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
                "LANG": "C.UTF-8", "TERM": "dumb"}
+
+
+def bare_debian(folder, *options):
+    """Makes a Debian 12 in a folder, unless the folder has one of an earlier run."""
+    if not os.path.exists(f"{folder}/bin/bash"):
+        new = f"{folder}.new"
+        shutil.rmtree(new, ignore_errors=True)
+        with open(f"{folder}.log", "w", encoding="utf-8") as log:
+            subprocess.run(["debootstrap", "--variant=minbase", *options, "bookworm", new], check=True, stdout=log)
+        os.rename(new, folder)
 
 
 class Machine:
     def __init__(self, folder, base):
         self.folder, self.log = folder, folder + ".console"
         self.nspawn = self.network = self.leader = None
-        if not os.path.exists(f"{base}/bin/bash"):
-            with open(self.log, "w", encoding="utf-8") as log:
-                subprocess.run(["debootstrap", "--variant=minbase", f"--include={PACKAGES}", "bookworm", base],
-                               check=True, stdout=log)
+        bare_debian(base, f"--include={PACKAGES}")
         subprocess.run(["cp", "-a", "--reflink=auto", base, folder], check=True)
         with open(f"{folder}/etc/resolv.conf", "w", encoding="utf-8") as file:
             file.write("nameserver 10.0.2.3\n")
 
-    def boot(self, *binds):
+    def boot(self, *options):
         command = ["systemd-nspawn", "--boot", f"--directory={self.folder}", "--machine=receiptd-try", "--register=no",
-                   "--private-network", "--resolv-conf=off", "--console=pipe", *binds]
+                   "--private-network", "--resolv-conf=off", "--console=pipe", *options]
         if not os.path.isdir("/run/systemd/system"):
             # The host has no systemd that could make a unit.
             command.append("--keep-unit")
@@ -53,13 +60,16 @@ class Machine:
         return ["nsenter", "-t", str(self.leader), "-a", "env", "-i", *(f"{k}={v}" for k, v in ENVIRONMENT.items()),
                 *command]
 
-    def output(self, commands):
+    def output(self, commands, stdin=subprocess.DEVNULL):
         """The output of commands, each of which must succeed."""
-        done = subprocess.run(self._inside("bash", "-euc", f"cd; {commands}"), stdin=subprocess.DEVNULL,
-                              capture_output=True, text=True)
+        done = subprocess.run(self._inside("bash", "-euc", f"cd; {commands}"), stdin=stdin, capture_output=True, text=True)
         if done.returncode != 0:
             raise RuntimeError(f"{commands}\n{done.stdout}{done.stderr}")
         return done.stdout.strip()
+
+    def show(self, commands):
+        """Runs commands with the output of this program, and returns the status."""
+        return subprocess.run(self._inside("bash", "-euc", f"cd; {commands}"), stdin=subprocess.DEVNULL).returncode
 
     def shell(self):
         return Shell(self._inside("bash"), f"{self.folder}/root")
