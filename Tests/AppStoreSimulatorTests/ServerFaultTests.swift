@@ -97,11 +97,17 @@ struct ServerFaultTests {
 
   @Test func `a fault applies to its endpoint and number of requests`() {
     var faults = [ServerFault.error(.generalInternal).at(.history).next(2), .unauthorized.at(.extend)]
-    #expect(faults.take(for: .statuses) == nil)
-    #expect(faults.take(for: .extend)?.fault == .unauthorized)
-    #expect(faults.take(for: .history)?.fault == .error)
-    #expect(faults.take(for: .history)?.fault == .error)
-    #expect(faults.take(for: .history) == nil)
-    #expect(faults.take(for: .extend)?.fault == .unauthorized)
+    #expect(faults.take(for: .statuses, in: .production) == nil)
+    #expect(faults.take(for: .extend, in: .production)?.fault == .unauthorized)
+    #expect(faults.take(for: .history, in: .production)?.fault == .error)
+    #expect(faults.take(for: .history, in: .production)?.fault == .error)
+    #expect(faults.take(for: .history, in: .production) == nil)
+    #expect(faults.take(for: .extend, in: .production)?.fault == .unauthorized)
+  }
+
+  @Test func `a fault of one environment does not apply to the other`() {
+    var faults = [ServerFault.unauthorized.in(.production)]
+    #expect(faults.take(for: .statuses, in: .sandbox) == nil)
+    #expect(faults.take(for: .statuses, in: .production)?.fault == .unauthorized)
   }
 }

@@ -227,12 +227,13 @@ struct ServerAPITests {
       $0.request.authority == "api.storekit.apple.com" ? .unauthenticated : .error(4_040_010)
     }
     let api = try api(transport)
-    for ask in [
-      { () async throws(AppStoreServerError) in _ = try await api.locate("1") },
-      { () async throws(AppStoreServerError) in _ = try await api.locateSubscriptions(anyTransactionID: "1")
+    let errors = [
+      await error { () async throws(AppStoreServerError) in try await api.locate("1") },
+      await error { () async throws(AppStoreServerError) in
+        try await api.locateSubscriptions(anyTransactionID: "1")
       },
-    ] {
-      let error = await self.error(of: ask)
+    ]
+    for error in errors {
       guard case .answeredBySandboxAlone = error else {
         Issue.record("\(String(describing: error))")
         continue
