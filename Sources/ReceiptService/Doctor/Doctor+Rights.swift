@@ -36,18 +36,26 @@ extension Doctor {
 /// Queries on rights beyond `receiptd_rights()`. Each row of those on relations and functions has a `line`, and says
 /// whether the role is the server's (`is_of_server`).
 private enum RightsRows {
-  /// The listed views, where there are clients of the database, and the views with the former name of a table, which
-  /// the migrations make with the option everywhere.
+  /// The listed views, where the migrations made others of them with the option because the database has clients, and
+  /// the views with the former name of a table, which the migrations make with the option everywhere.
   static let viewsOfOwner: Query = """
-    SELECT n.nspname || '.' || c.relname AS name FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
-    WHERE c.relkind = 'v' AND current_setting('server_version_num')::bigint >= 150000
-      AND NOT coalesce((
-        SELECT bool_or(option_value::boolean) FROM pg_options_to_table(c.reloptions)
-        WHERE option_name = 'security_invoker'), false)
-      AND (cardinality(receiptd_client_roles()) > 0 AND c.oid IN (SELECT to_regclass(relation) FROM receiptd_rights())
-        OR n.nspname = 'public' AND EXISTS (
+    WITH views AS (
+      SELECT n.nspname || '.' || c.relname AS name,
+        coalesce((
+          SELECT bool_or(option_value::boolean) FROM pg_options_to_table(c.reloptions)
+          WHERE option_name = 'security_invoker'), false) AS is_invoker,
+        c.oid IN (SELECT to_regclass(relation) FROM receiptd_rights()) AS is_listed,
+        n.nspname = 'public' AND EXISTS (
           SELECT FROM pg_class t
-          WHERE t.relnamespace = 'receiptd'::regnamespace AND t.relname = c.relname AND t.relowner = c.relowner))
+          WHERE t.relnamespace = 'receiptd'::regnamespace AND t.relname = c.relname AND t.relowner = c.relowner)
+          AS is_former_name
+      FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+      WHERE c.relkind = 'v' AND current_setting('server_version_num')::bigint >= 150000
+    )
+    SELECT name FROM views
+    WHERE NOT is_invoker
+      AND (is_former_name OR is_listed AND EXISTS (
+        SELECT FROM views other WHERE other.is_listed AND NOT other.is_former_name AND other.is_invoker))
     ORDER BY 1
     """
 
