@@ -140,7 +140,7 @@ private struct QueueContent: Sendable {
         path: subject.map(Console.customerPath), state: state, level: Self.level(state),
         since: Moment(try row.decode("since"), from: now), attempts: try row.decode("attempts"),
         next: try moment("next_attempt_at"), deadline: try moment("deadline"),
-        failure: try row.decode("last_error"),
+        failure: try row.decode("last_error", as: String?.self).map(Self.cut),
         row: name,
         retryPath: isRepeated
           ? link("/console/act/extend-renewal", ["originalTransactionID": purchase])
@@ -155,7 +155,8 @@ private struct QueueContent: Sendable {
         row: name, user: user, path: Console.customerPath(user),
         tables: try row.decode("tables", as: [String].self).joined(separator: ", "),
         since: Moment(try row.decode("created_at"), from: now), attempts: try row.decode("attempts"),
-        next: Moment(try row.decode("next_attempt_at"), from: now), failure: try row.decode("last_error"),
+        next: Moment(try row.decode("next_attempt_at"), from: now),
+        failure: Self.cut(try row.decode("last_error")),
         retryPath: link("/console/act/requeue", ["rows": name]))
     }
     notifications = try answers[2].map { row in
@@ -170,6 +171,11 @@ private struct QueueContent: Sendable {
           Notification.Waiting(uuid: $0, path: link("/console/act/replay", ["notificationUUID": $0]))
         })
     }
+  }
+
+  /// The beginning of an error, so that a page of long ones is small. The customer's page has all of it.
+  private static func cut(_ failure: String) -> String {
+    failure.count > 160 ? failure.prefix(160) + "…" : failure
   }
 
   private static func words(_ count: Int) -> String {
@@ -217,7 +223,7 @@ private enum QueueRows {
     GROUP BY 1, 2, 3 ORDER BY 3, 4 DESC LIMIT 100
     """
 
-  static let mostRows = 100
+  static let mostRows = 80
 
   /// The open work: first what was given up, which waits for a person; then what is due first.
   static func work(state: String?, kind: String?) -> Postgres.Query {
@@ -301,7 +307,7 @@ private enum QueueRows {
     """
   }
 
-  static let mostStatuses = 50
+  static let mostStatuses = 30
 
   /// The premium statuses that the app's own tables refused, those that wait longest first.
   static let statuses: Postgres.Query = """

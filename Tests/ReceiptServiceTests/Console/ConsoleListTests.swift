@@ -204,6 +204,22 @@ import Testing
       #expect(
         many.contains(">1000 or more<") && many.contains("The first 1000 rows of each queue are counted."))
       #expect(many.components(separatedBy: ">cloudkit<").count >= 3, "\(many)")
+      // Long errors do not make a large page.
+      _ = try await harness.pool.query(
+        """
+        INSERT INTO outbox (destination, key, bundle_id, payload, next_attempt_at, last_error)
+        SELECT kind, gen_random_uuid(), CASE kind WHEN 'webhook' THEN \(TestApps.family) END, '{"tables": ["profiles"]}',
+          \(harness.clock.now + 3_600)::timestamptz, repeat('long error ', 27)
+        FROM generate_series(1, 100), unnest(ARRAY['profiles', 'webhook']) AS kind
+        """)
+      let long = try await lead.get("/console/queues?state=waiting")
+      #expect(long.body.count < 150_000, "\(long.body.count)")
+      for text in ["These are the first 80.", "These are the first 30."] {
+        #expect(long.text.contains(text), "\(text)")
+      }
+      #expect(
+        long.text.contains("…</td>") && !long.text.contains(String(repeating: "long error ", count: 16)))
+      _ = try await harness.pool.query("DELETE FROM outbox WHERE last_error LIKE 'long error%'")
       let dead = try await lead.page("/console/queues?state=dead&destination=cloudkit")
       #expect(dead.contains("the error of phone-2") && !dead.contains("the error of phone-1"))
       let waiting = try await lead.page("/console/queues?state=waiting")
