@@ -22,6 +22,31 @@ public enum Customer: Sendable, Hashable, Codable {
     case .device: "device:\(id)"
     }
   }
+
+  init?(key: String) {
+    if key.hasPrefix("device:") {
+      self = .device(String(key.dropFirst(7)))
+    } else if key.hasPrefix("user:"), let id = UUID(uuidString: String(key.dropFirst(5))) {
+      self = .user(id)
+    } else {
+      return nil
+    }
+  }
+
+  /// Reads what ``encode(to:)`` wrote.
+  public init(from decoder: any Decoder) throws {
+    let container = try decoder.singleValueContainer()
+    guard let customer = Self(key: try container.decode(String.self)) else {
+      throw DecodingError.dataCorruptedError(in: container, debugDescription: "no customer")
+    }
+    self = customer
+  }
+
+  /// Writes one text: `user:` or `device:`, and the id.
+  public func encode(to encoder: any Encoder) throws {
+    var container = encoder.singleValueContainer()
+    try container.encode(key)
+  }
 }
 
 /// The address of a receiptd, the app, and the parts that a test replaces.
@@ -64,10 +89,13 @@ public struct ReceiptdConfiguration: Sendable {
 
   /// The id of this device for ``Customer/device(_:)``: a UUID that is made at the first call and kept in ``store``.
   /// - Throws: the store's error, such as a keychain that is locked until the first unlock after a start.
-  public func deviceID() throws -> String {
-    if let kept = try store.read(StoreKeys.deviceID) { return String(decoding: kept, as: UTF8.self) }
-    let id = UUID().uuidString
-    try store.write(Data(id.utf8), for: StoreKeys.deviceID)
+  public func deviceID() throws -> String { try id(StoreKeys.deviceID, in: store, prefix: "") }
+
+  /// A random id that is made at the first call and kept.
+  @inline(never) func id(_ key: String, in store: any EntitlementStore, prefix: String) throws -> String {
+    if let kept = try store.read(key) { return kept.text }
+    let id = prefix + UUID().uuidString
+    try store.write(id.bytes, for: key)
     return id
   }
 
@@ -76,7 +104,8 @@ public struct ReceiptdConfiguration: Sendable {
   func deviceSecret() throws -> String {
     if let kept = try store.read(StoreKeys.deviceSecret) { return Base64URL.string(kept) }
     var generator = SystemRandomNumberGenerator()
-    let bytes = Data((0..<32).map { _ in UInt8.random(in: .min ... .max, using: &generator) })
+    let words = (generator.next(), generator.next(), generator.next(), generator.next())
+    let bytes = withUnsafeBytes(of: words) { Data($0) }
     try store.write(bytes, for: StoreKeys.deviceSecret)
     return Base64URL.string(bytes)
   }

@@ -48,6 +48,17 @@ public struct Entitlement<Features: Codable & Sendable>: Sendable {
   }
 }
 
+extension Entitlement {
+  @inline(never) init(_ access: Access, free: Features) {
+    self.init(
+      features: access.features as? Features ?? free, tier: access.tier, status: access.status,
+      isAccessGranted: access.isAccessGranted, validUntil: access.validUntil,
+      offlineGraceUntil: access.offlineGraceUntil, pairing: access.pairing,
+      everHadAccess: access.everHadAccess, source: access.source, verifiedAt: access.verifiedAt)
+    remark = access.remark.map(ReceiptdError.Code.init(rawValue:))
+  }
+}
+
 extension Entitlement: Equatable where Features: Equatable {}
 
 /// The source of an ``Entitlement``.
@@ -72,15 +83,15 @@ public struct EntitlementStatus: RawRepresentable, Sendable, Hashable, Codable {
   public init(rawValue: String) { self.rawValue = rawValue }
 
   /// The app's own free time runs.
-  public static let trial = Self(rawValue: "trial")
+  public static var trial: Self { Self(rawValue: "trial") }
   /// Paid or granted time runs.
-  public static let active = Self(rawValue: "active")
+  public static var active: Self { Self(rawValue: "active") }
   /// Access after the end: Apple's billing grace, or the app's own.
-  public static let grace = Self(rawValue: "grace")
+  public static var grace: Self { Self(rawValue: "grace") }
   /// No access: it ended, or there was none.
-  public static let expired = Self(rawValue: "expired")
+  public static var expired: Self { Self(rawValue: "expired") }
   /// Refunded or revoked.
-  public static let cancelled = Self(rawValue: "cancelled")
+  public static var cancelled: Self { Self(rawValue: "cancelled") }
 }
 
 /// The pairing of a child's device.
@@ -101,6 +112,19 @@ public struct Pairing: Sendable, Hashable, Codable {
     self.state = state
     self.reason = reason
   }
+
+  @inline(never) init?(_ json: JSON?) {
+    guard let role = json?["role"]?.text, let state = json?["state"]?.text else { return nil }
+    self.init(role: role, state: state, reason: json?["reason"]?.text)
+  }
+
+  var json: JSON { .members(("role", .text(role)), ("state", .text(state)), ("reason", JSON(reason))) }
+
+  /// Reads a JSON object.
+  public init(from decoder: any Decoder) throws { self = try JSON.decoded(from: decoder, Self.init(_:)) }
+
+  /// Writes a JSON object.
+  public func encode(to encoder: any Encoder) throws { try json.encode(to: encoder) }
 }
 
 /// The app's own free time of a device.
@@ -109,6 +133,20 @@ public struct Trial: Sendable, Hashable, Codable {
   public var startedAt: Date
   /// When it ends or ended; `nil` while free access is on for all.
   public var endsAt: Date?
+
+  @inline(never) init?(_ json: JSON?) {
+    guard let startedAt = json?["startedAt"]?.date else { return nil }
+    self.startedAt = startedAt
+    endsAt = json?["endsAt"]?.date
+  }
+
+  private var json: JSON { .members(("startedAt", JSON(startedAt)), ("endsAt", endsAt.map { JSON($0) })) }
+
+  /// Reads a JSON object.
+  public init(from decoder: any Decoder) throws { self = try JSON.decoded(from: decoder, Self.init(_:)) }
+
+  /// Writes a JSON object.
+  public func encode(to encoder: any Encoder) throws { try json.encode(to: encoder) }
 }
 
 /// A code with which a child's device joins this one.
@@ -117,6 +155,20 @@ public struct PairingCode: Sendable, Hashable, Codable {
   public var code: String
   /// When it can no longer be used.
   public var expiresAt: Date
+
+  @inline(never) init?(_ json: JSON?) {
+    guard let code = json?["code"]?.text, let expiresAt = json?["expiresAt"]?.date else { return nil }
+    self.code = code
+    self.expiresAt = expiresAt
+  }
+
+  private var json: JSON { .members(("code", .text(code)), ("expiresAt", JSON(expiresAt))) }
+
+  /// Reads a JSON object.
+  public init(from decoder: any Decoder) throws { self = try JSON.decoded(from: decoder, Self.init(_:)) }
+
+  /// Writes a JSON object.
+  public func encode(to encoder: any Encoder) throws { try json.encode(to: encoder) }
 }
 
 /// A device that is paired to this one.
@@ -129,6 +181,28 @@ public struct ChildDevice: Sendable, Hashable, Codable {
   public var pairedAt: Date
   /// `active`, or `paused` where the plan has no room for it.
   public var status: String
+
+  @inline(never) init?(_ json: JSON?) {
+    guard let id = json?["childDeviceID"]?.text, let pairedAt = json?["pairedAt"]?.date,
+      let status = json?["status"]?.text
+    else { return nil }
+    childDeviceID = id
+    name = json?["name"]?.text
+    self.pairedAt = pairedAt
+    self.status = status
+  }
+
+  private var json: JSON {
+    .members(
+      ("childDeviceID", .text(childDeviceID)), ("name", JSON(name)), ("pairedAt", JSON(pairedAt)),
+      ("status", .text(status)))
+  }
+
+  /// Reads a JSON object.
+  public init(from decoder: any Decoder) throws { self = try JSON.decoded(from: decoder, Self.init(_:)) }
+
+  /// Writes a JSON object.
+  public func encode(to encoder: any Encoder) throws { try json.encode(to: encoder) }
 }
 
 /// StoreKit's own verdict on a purchase, which may stand in while the server is away.

@@ -37,7 +37,9 @@ public struct TransportResponse: Sendable, Hashable {
   public init(status: Int, headers: [String: String] = [:], body: Data = Data()) {
     self.status = status
     self.body = body
-    self.headers = Dictionary(headers.map { ($0.lowercased(), $1) }) { $1 }
+    var lower: [String: String] = [:]
+    for (name, value) in headers { lower[name.lowercased()] = value }
+    self.headers = lower
   }
 
   /// A header field by its name in any case.
