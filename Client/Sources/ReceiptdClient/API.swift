@@ -79,7 +79,7 @@ final class API: Sendable {
   /// - Returns: the body of a response of the 200s. A body that is not receiptd's, such as a captive portal's page with status
   ///   200, or one that was cut short, is an error after which the request is repeated.
   /// - Throws: ``ReceiptdError``, or `CancellationError`.
-  func send(_ call: Call) async throws -> JSON {
+  @inline(never) func send(_ call: Call) async throws -> JSON {
     var response = try await exchange(call, isTokenNew: false)
     if call.isRefused(response) { response = try await exchange(call, isTokenNew: true) }
     return try Self.body(of: response)
@@ -119,7 +119,7 @@ final class API: Sendable {
     return TransportRequest(method: call.method, url: url, headers: headers, body: call.body)
   }
 
-  private func exchange(_ call: Call, isTokenNew: Bool) async throws -> TransportResponse {
+  @inline(never) private func exchange(_ call: Call, isTokenNew: Bool) async throws -> TransportResponse {
     var request = try request(call)
     if case .user? = call.customer {
       request.headers["Authorization"] = try await authorization(call.customer, isTokenNew)
@@ -133,7 +133,8 @@ final class API: Sendable {
 
   /// The app's access token, if it can be this user's. `validate` names no user besides the token, so the token of a user who
   /// has just left would bind this user's purchase to the other one.
-  private func authorization(_ customer: Customer?, _ isTokenNew: Bool) async throws -> String {
+  @inline(never) private func authorization(_ customer: Customer?, _ isTokenNew: Bool) async throws -> String
+  {
     do {
       return try Self.authorization(customer, try await token(isTokenNew))
     } catch {

@@ -16,12 +16,18 @@ public enum Customer: Sendable, Hashable, Codable {
   }
 
   /// A name for files: user and device ids must not meet.
-  var key: String {
+  @inline(never) var key: String {
     switch self {
     case .user: "user:\(id)"
     case .device: "device:\(id)"
     }
   }
+
+  /// Whether two customers are the same.
+  @inline(never) public static func == (a: Self, b: Self) -> Bool { a.key == b.key }
+
+  /// Hashes the customer.
+  public func hash(into hasher: inout Hasher) { hasher.combine(key) }
 
   init?(key: String) {
     if key.hasPrefix("device:") {

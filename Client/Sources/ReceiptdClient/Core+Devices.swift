@@ -1,7 +1,7 @@
 import Foundation
 
 extension Core {
-  func startTrial(appTransaction: String) async throws -> Trial {
+  @inline(never) func startTrial(appTransaction: String) async throws -> Trial {
     let customer = try device()
     keepProof(signedAppTransaction: appTransaction)
     let (generation, number) = (generation, nextNumber())
@@ -12,14 +12,15 @@ extension Core {
     do {
       _ = try await adopt(answer, pairing: board.held?.pairing, of: customer, generation, number)
       scheduleRefresh()
-    } catch let error as ReceiptdError where error.code == .unverified {
+    } catch {
+      guard ReceiptdError.isUnverified(error) else { throw error }
       _ = try? await refresh()
     }
     wake()
     return trial
   }
 
-  func pairingCode() async throws -> PairingCode {
+  @inline(never) func pairingCode() async throws -> PairingCode {
     let answer = try await proving(API.device(device(), "POST", ["pairing-codes"]))
     guard let code = PairingCode(answer) else {
       throw ReceiptdError.unexpected(status: 200, "the response has no code")
@@ -27,7 +28,7 @@ extension Core {
     return code
   }
 
-  func join(code: String, name: String?, appTransaction: String?) async throws -> Pairing {
+  @inline(never) func join(code: String, name: String?, appTransaction: String?) async throws -> Pairing {
     keepProof(signedAppTransaction: appTransaction)
     let body = JSON.members(
       ("pairingCode", .text(code)), ("name", JSON(name)),
@@ -41,7 +42,7 @@ extension Core {
     return pairing
   }
 
-  func children(_ method: String, _ path: [String]) async throws -> [ChildDevice] {
+  @inline(never) func children(_ method: String, _ path: [String]) async throws -> [ChildDevice] {
     let answer = try await proving(API.device(device(), method, path))
     guard case .list(let children)? = answer["children"] else {
       throw ReceiptdError.unexpected(status: 200, "the response has no list of children")
@@ -49,7 +50,7 @@ extension Core {
     return children.compactMap { ChildDevice($0) }
   }
 
-  func consent(_ given: Bool) async throws {
+  @inline(never) func consent(_ given: Bool) async throws {
     let customer = try signedIn()
     var device: JSON?
     if case .device(let id) = customer { device = .text(id) }

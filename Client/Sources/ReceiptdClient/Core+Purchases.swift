@@ -1,7 +1,7 @@
 import Foundation
 
 extension Core {
-  func submit(_ proof: Proof) async throws -> Access {
+  @inline(never) func submit(_ proof: Proof) async throws -> Access {
     let customer = try signedIn()
     if case .device = customer {
       switch proof {
@@ -13,7 +13,7 @@ extension Core {
       of: enqueue(QueuedProof(proof, of: customer, app: configuration.bundleID)))
   }
 
-  func sync(_ signedTransactions: [String], appTransaction: String?) async throws -> Access {
+  @inline(never) func sync(_ signedTransactions: [String], appTransaction: String?) async throws -> Access {
     let queued = try enqueue(signedTransactions, appTransaction)
     var refused: (any Error)?
     for proof in queued {
@@ -27,12 +27,13 @@ extension Core {
 
   /// Sends a queued purchase.
   /// - Returns: the server's final refusal; `nil` if it accepted the purchase.
-  private func refusal(of proof: QueuedProof) async throws -> (any Error)? {
+  @inline(never) private func refusal(of proof: QueuedProof) async throws -> (any Error)? {
     do {
       _ = try await outcome(of: proof)
       return nil
-    } catch let error as ReceiptdError where error.isFinal {
-      return error
+    } catch {
+      if ReceiptdError.advice(error) == .giveUp { return error }
+      throw error
     }
   }
 
@@ -71,7 +72,7 @@ extension Core {
   }
 
   /// Sends a queued purchase now, or waits for the one that sends it.
-  private func outcome(of proof: QueuedProof) async throws -> Access {
+  @inline(never) private func outcome(of proof: QueuedProof) async throws -> Access {
     let attempts = proof.attempts
     await proofTurn.enter()
     if proof.attempts == attempts { await attempt(proof) }
@@ -82,18 +83,21 @@ extension Core {
   }
 
   /// Sends what is due, in the order of arrival, until the server is away.
-  func sendProofs() async {
+  @inline(never) func sendProofs() async {
     await proofTurn.enter()
-    for proof in proofs where proof.customer == customer {
-      if let pace = proof.pace, pace.due > uptime { continue }
+    for proof in proofs where isDue(proof) {
       guard proofPace.due <= uptime else { break }
       await attempt(proof)
     }
     await proofTurn.leave()
   }
 
+  @inline(never) private func isDue(_ proof: QueuedProof) -> Bool {
+    proof.customer == customer && proof.pace?.due ?? 0 <= uptime
+  }
+
   /// Sends one purchase. The caller has the turn.
-  private func attempt(_ proof: QueuedProof) async {
+  @inline(never) private func attempt(_ proof: QueuedProof) async {
     guard proofs.contains(where: { $0 === proof }) else { return }
     do {
       proof.outcome = .success(try await send(proof))
@@ -103,14 +107,14 @@ extension Core {
     proof.attempts += 1
   }
 
-  private func send(_ proof: QueuedProof) async throws -> Access {
+  @inline(never) private func send(_ proof: QueuedProof) async throws -> Access {
     guard proof.customer == customer else { throw ReceiptdError.customerChanged }
     if let refusal = proofPace.refusal(at: uptime) ?? proof.pace?.refusal(at: uptime) { throw refusal }
     let (generation, number) = (generation, nextNumber())
     let answer: JSON
     do {
       answer = try await entitlements(api.call(proof))
-    } catch let error as ReceiptdError {
+    } catch {
       failed(proof, error)
       throw error
     }
@@ -120,7 +124,8 @@ extension Core {
     return try await access(after: answer, of: proof.customer, generation, number)
   }
 
-  @inline(never) private func failed(_ proof: QueuedProof, _ error: ReceiptdError) {
+  @inline(never) private func failed(_ proof: QueuedProof, _ error: any Error) {
+    guard let error = error as? ReceiptdError else { return }
     if error.isFinal {
       finish(proof)
       serverAnswered()
@@ -141,18 +146,20 @@ extension Core {
 
   /// What the customer may do after the server accepted a purchase. Where the response has no token that can be taken, the
   /// server is asked once more.
-  private func access(
+  @inline(never) private func access(
     after answer: JSON, of customer: Customer, _ generation: Int, _ number: Int
   ) async throws -> Access {
     do {
       return try await adopt(answer, pairing: board.held?.pairing, of: customer, generation, number)
-    } catch let error as ReceiptdError where error.code == .unverified {
-      do {
-        return try await refresh()
-      } catch let error as ReceiptdError where error.advice == .retry {
-        refreshDue = uptime
-        return board.current
-      }
+    } catch {
+      guard ReceiptdError.isUnverified(error) else { throw error }
+    }
+    do {
+      return try await refresh()
+    } catch {
+      guard ReceiptdError.advice(error) == .retry else { throw error }
+      refreshDue = uptime
+      return board.current
     }
   }
 }

@@ -24,13 +24,13 @@ extension Core {
   }
 
   /// Sends one request with events.
-  func sendEvents() async {
+  @inline(never) func sendEvents() async {
     await eventTurn.enter()
     await sendBatch()
     await eventTurn.leave()
   }
 
-  private func sendBatch() async {
+  @inline(never) private func sendBatch() async {
     let batch = dueBatch()
     guard !batch.isEmpty else { return }
     do {
@@ -42,7 +42,7 @@ extension Core {
       eventPace.succeed()
       serverAnswered()
     } catch {
-      failed(batch, error as? ReceiptdError ?? .offline("cancelled"))
+      failed(batch, error)
     }
   }
 
@@ -63,7 +63,8 @@ extension Core {
         ("events", .list(batch.map { $0.json(at: min($0.at, now)) }))), of: nil)
   }
 
-  @inline(never) private func failed(_ batch: [QueuedEvent], _ error: ReceiptdError) {
+  @inline(never) private func failed(_ batch: [QueuedEvent], _ error: any Error) {
+    let error = error as? ReceiptdError ?? .offline("cancelled")
     if error.isFinal {
       settle(batch)
     } else {
@@ -81,7 +82,7 @@ extension Core {
 
   // MARK: Running
 
-  func run() async {
+  @inline(never) func run() async {
     isRunning = true
     defer { isRunning = false }
     while !Task.isCancelled { await pause(step()) }
@@ -89,7 +90,7 @@ extension Core {
 
   /// Does what is due now.
   /// - Returns: the seconds until the next step.
-  func step() async -> TimeInterval {
+  @inline(never) func step() async -> TimeInterval {
     load()
     if hasProofs, proofPace.due <= uptime { await sendProofs() }
     if customer != nil, refreshDue <= uptime { _ = try? await refresh() }
@@ -153,7 +154,7 @@ extension Core {
     if let sleeper { sleeper.cancel() } else { isWoken = true }
   }
 
-  private func pause(_ delay: TimeInterval) async {
+  @inline(never) private func pause(_ delay: TimeInterval) async {
     if isWoken {
       isWoken = false
       return

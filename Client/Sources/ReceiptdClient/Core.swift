@@ -1,6 +1,8 @@
 import Foundation
 
 /// The client without the app's feature type: ``Receiptd`` adds it.
+///
+/// Nothing of it is inlined: the compiler repeats what follows an `await` for each way to it, with all that is inlined there.
 actor Core {
   let configuration: ReceiptdConfiguration
   nonisolated let board: Board
@@ -93,7 +95,7 @@ actor Core {
   // MARK: Refresh
 
   @discardableResult
-  func refresh() async throws -> Access {
+  @inline(never) func refresh() async throws -> Access {
     let customer = try signedIn()
     if let refreshing, refreshing.generation == generation { return try await refreshing.task.value }
     let generation = generation
@@ -103,7 +105,7 @@ actor Core {
     return try await task.value
   }
 
-  private func refreshOnce(_ customer: Customer, _ generation: Int) async throws -> Access {
+  @inline(never) private func refreshOnce(_ customer: Customer, _ generation: Int) async throws -> Access {
     if let refusal = refreshPace.refusal(at: uptime) { throw refusal }
     do {
       let number = nextNumber()
@@ -115,41 +117,46 @@ actor Core {
       scheduleRefresh()
       return access
     } catch {
-      guard generation == self.generation, let error = error as? ReceiptdError else { throw error }
-      await refreshFailed(error, customer, generation)
+      if generation == self.generation { await refreshFailed(error, customer, generation) }
       throw error
     }
   }
 
-  private func refreshFailed(_ error: ReceiptdError, _ customer: Customer, _ generation: Int) async {
-    refreshPace.fail(
-      error, at: uptime, random: configuration.random(),
-      first: board.current.source == .none ? Pace.urgent : Pace.background)
-    refreshDue = refreshPace.due
-    if error.code == .forbidden {
-      // The access token is another user's: nothing of this customer may show.
-      if error.status == 403 { try? configuration.store.remove(StoreKeys.entitlement(of: customer)) }
-      board.show(nil)
-      return
-    }
-    guard error.advice == .retry else { return }
+  @inline(never) private func refreshFailed(_ error: any Error, _ customer: Customer, _ generation: Int) async
+  {
+    guard isAway(after: error, of: customer) else { return }
     let source = board.current.source
     let found = source == .none || source == .device ? await verdict?(customer) : nil
     if generation == self.generation { board.show(board.held, verdict: found) }
   }
 
+  /// Plans the next attempt after an error.
+  /// - Returns: whether the server is away.
+  @inline(never) private func isAway(after error: any Error, of customer: Customer) -> Bool {
+    guard let error = error as? ReceiptdError else { return false }
+    refreshPace.fail(
+      error, at: uptime, random: configuration.random(),
+      first: board.current.source == .none ? Pace.urgent : Pace.background)
+    refreshDue = refreshPace.due
+    guard error.code == .forbidden else { return error.advice == .retry }
+    // The access token is another user's: nothing of this customer may show.
+    if error.status == 403 { try? configuration.store.remove(StoreKeys.entitlement(of: customer)) }
+    board.show(nil)
+    return false
+  }
+
   /// Sends a call; a device that the server does not recognize proves itself with the latest proof, once.
-  func proving(_ call: API.Call) async throws -> JSON {
+  @inline(never) func proving(_ call: API.Call) async throws -> JSON {
     do {
       return try await api.send(call)
-    } catch let error as ReceiptdError where error.advice == .restore {
-      guard let customer = call.customer, try await proveDevice(customer) else { throw error }
-      return try await api.send(call)
+    } catch {
+      guard ReceiptdError.advice(error) == .restore, try await proveDevice(call.customer) else { throw error }
     }
+    return try await api.send(call)
   }
 
   /// Sends a call whose response has entitlements.
-  func entitlements(_ call: API.Call) async throws -> JSON {
+  @inline(never) func entitlements(_ call: API.Call) async throws -> JSON {
     let answer = try await proving(call)
     guard case .object? = answer["entitlements"] else {
       throw ReceiptdError.unexpected(status: 200, "the response has no entitlements")
@@ -173,28 +180,34 @@ actor Core {
     decoded(StoreKeys.deviceProof, in: configuration.queues)?["signedAppTransaction"]?.text
   }
 
-  private func proveDevice(_ customer: Customer) async throws -> Bool {
-    guard case .device = customer, let proof = decoded(StoreKeys.deviceProof, in: configuration.queues) else {
-      return false
-    }
-    let call: API.Call
-    if let transaction = proof["signedTransaction"]?.text {
-      call = api.call(
-        QueuedProof(.signedTransaction(transaction), of: customer, app: configuration.bundleID))
-    } else if let app = proof["signedAppTransaction"]?.text {
-      call = trialCall(app, of: customer)
-    } else {
-      return true
-    }
+  @inline(never) private func proveDevice(_ customer: Customer?) async throws -> Bool {
+    guard let call = proof(of: customer) else { return false }
     do {
       _ = try await api.send(call)
       return true
-    } catch let error as ReceiptdError {
-      // A child has no trial, but its app transaction was a proof.
-      if error.code == .pairedDevice { return true }
-      if error.isFinal || error.advice == .restore { return false }
-      throw error
+    } catch {
+      return try isProven(after: error)
     }
+  }
+
+  /// The request that shows the kept proof of a device.
+  @inline(never) private func proof(of customer: Customer?) -> API.Call? {
+    guard let customer, case .device = customer,
+      let proof = decoded(StoreKeys.deviceProof, in: configuration.queues)
+    else { return nil }
+    if let transaction = proof.text(of: "signedTransaction") {
+      return api.call(
+        QueuedProof(.signedTransaction(transaction), of: customer, app: configuration.bundleID))
+    }
+    return proof.text(of: "signedAppTransaction").map { trialCall($0, of: customer) }
+  }
+
+  @inline(never) private func isProven(after error: any Error) throws -> Bool {
+    guard let error = error as? ReceiptdError else { throw error }
+    // A child has no trial, but its app transaction was a proof.
+    if error.code == .pairedDevice { return true }
+    if error.isFinal || error.advice == .restore { return false }
+    throw error
   }
 
   @inline(never) func trialCall(_ appTransaction: String, of customer: Customer) -> API.Call {
@@ -215,10 +228,10 @@ actor Core {
 
   /// Takes the token of a response, if it is genuine and not older than the held one.
   /// - Parameter number: the number of the request, because two responses of the same second may arrive in either order.
-  func adopt(
+  @inline(never) func adopt(
     _ answer: JSON, pairing: Pairing?, of customer: Customer, _ generation: Int, _ number: Int
   ) async throws -> Access {
-    guard let token = answer["entitlements"]?["entitlementToken"]?.text else {
+    guard let token = answer["entitlements"]?.text(of: "entitlementToken") else {
       throw ReceiptdError.unverified("the response has no token")
     }
     let claims = try await verify(token, of: customer)
@@ -244,7 +257,7 @@ actor Core {
       throw ReceiptdError.featuresUnreadable("\(error)")
     }
     let everHadAccess =
-      answer["entitlements"]?["everHadAccess"]?.flag ?? before?.everHadAccess ?? claims.isAccessGranted
+      answer["entitlements"]?.flag(of: "everHadAccess") ?? before?.everHadAccess ?? claims.isAccessGranted
     let held = Held(
       token: token, claims: claims, features: features, pairing: pairing, everHadAccess: everHadAccess)
     // A response of the same second is perhaps a replay, and tells no time.
@@ -253,10 +266,10 @@ actor Core {
     save(held.json, StoreKeys.entitlement(of: customer), in: configuration.store)
     board.show(held, isFresh: true)
     saveTime()
-    return board.access(remark: answer["code"]?.text)
+    return board.access(remark: answer.text(of: "code"))
   }
 
-  private func verify(_ token: String, of customer: Customer) async throws -> Claims {
+  @inline(never) private func verify(_ token: String, of customer: Customer) async throws -> Claims {
     // A withdrawn key is noticed within a day, also where an attacker signs with it.
     if board.now.timeIntervalSince1970 - keySet.fetchedAt > 86_400 { try? await fetchKeys() }
     if let claims = try claims(of: token, customer) { return claims }
@@ -279,7 +292,7 @@ actor Core {
     }
   }
 
-  private func fetchKeys() async throws { try take(try await api.send(API.keySet)) }
+  @inline(never) private func fetchKeys() async throws { try take(try await api.send(API.keySet)) }
 
   @inline(never) private func take(_ response: JSON) throws {
     keysAskedAt = uptime
@@ -298,13 +311,13 @@ actor Core {
 
   @inline(never) private func kept(of customer: Customer) -> Held? {
     guard let kept = decoded(StoreKeys.entitlement(of: customer), in: configuration.store),
-      let token = kept["token"]?.text,
+      let token = kept.text(of: "token"),
       let claims = try? keySet.verify(token, app: configuration.bundleID, customer: customer.id),
       let features = try? self.features(claims.payload)
     else { return nil }
     return Held(
       token: token, claims: claims, features: features, pairing: Pairing(kept["pairing"]),
-      everHadAccess: kept["everHadAccess"]?.flag ?? claims.isAccessGranted)
+      everHadAccess: kept.flag(of: "everHadAccess") ?? claims.isAccessGranted)
   }
 
   // MARK: Stores

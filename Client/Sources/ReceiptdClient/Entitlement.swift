@@ -77,7 +77,7 @@ public enum EntitlementSource: String, Sendable, Codable {
 /// ``Entitlement/isAccessGranted``.
 public struct EntitlementStatus: RawRepresentable, Sendable, Hashable, Codable {
   /// The word of the contract.
-  public var rawValue: String
+  public let rawValue: String
 
   /// Creates a status from the server's word.
   public init(rawValue: String) { self.rawValue = rawValue }
@@ -114,8 +114,8 @@ public struct Pairing: Sendable, Hashable, Codable {
   }
 
   @inline(never) init?(_ json: JSON?) {
-    guard let role = json?["role"]?.text, let state = json?["state"]?.text else { return nil }
-    self.init(role: role, state: state, reason: json?["reason"]?.text)
+    guard let role = json?.text(of: "role"), let state = json?.text(of: "state") else { return nil }
+    self.init(role: role, state: state, reason: json?.text(of: "reason"))
   }
 
   var json: JSON { .members(("role", .text(role)), ("state", .text(state)), ("reason", JSON(reason))) }
@@ -130,14 +130,14 @@ public struct Pairing: Sendable, Hashable, Codable {
 /// The app's own free time of a device.
 public struct Trial: Sendable, Hashable, Codable {
   /// When it began.
-  public var startedAt: Date
+  public let startedAt: Date
   /// When it ends or ended; `nil` while free access is on for all.
-  public var endsAt: Date?
+  public let endsAt: Date?
 
   @inline(never) init?(_ json: JSON?) {
-    guard let startedAt = json?["startedAt"]?.date else { return nil }
+    guard let startedAt = json?.date(of: "startedAt") else { return nil }
     self.startedAt = startedAt
-    endsAt = json?["endsAt"]?.date
+    endsAt = json?.date(of: "endsAt")
   }
 
   private var json: JSON { .members(("startedAt", JSON(startedAt)), ("endsAt", endsAt.map { JSON($0) })) }
@@ -152,12 +152,12 @@ public struct Trial: Sendable, Hashable, Codable {
 /// A code with which a child's device joins this one.
 public struct PairingCode: Sendable, Hashable, Codable {
   /// The code to show, such as `7KQ4-M2XD`.
-  public var code: String
+  public let code: String
   /// When it can no longer be used.
-  public var expiresAt: Date
+  public let expiresAt: Date
 
   @inline(never) init?(_ json: JSON?) {
-    guard let code = json?["code"]?.text, let expiresAt = json?["expiresAt"]?.date else { return nil }
+    guard let code = json?.text(of: "code"), let expiresAt = json?.date(of: "expiresAt") else { return nil }
     self.code = code
     self.expiresAt = expiresAt
   }
@@ -174,20 +174,20 @@ public struct PairingCode: Sendable, Hashable, Codable {
 /// A device that is paired to this one.
 public struct ChildDevice: Sendable, Hashable, Codable {
   /// Its device id.
-  public var childDeviceID: String
+  public let childDeviceID: String
   /// The name that was given with the pairing.
-  public var name: String?
+  public let name: String?
   /// When it was paired.
-  public var pairedAt: Date
+  public let pairedAt: Date
   /// `active`, or `paused` where the plan has no room for it.
-  public var status: String
+  public let status: String
 
   @inline(never) init?(_ json: JSON?) {
-    guard let id = json?["childDeviceID"]?.text, let pairedAt = json?["pairedAt"]?.date,
-      let status = json?["status"]?.text
+    guard let id = json?.text(of: "childDeviceID"), let pairedAt = json?.date(of: "pairedAt"),
+      let status = json?.text(of: "status")
     else { return nil }
     childDeviceID = id
-    name = json?["name"]?.text
+    name = json?.text(of: "name")
     self.pairedAt = pairedAt
     self.status = status
   }

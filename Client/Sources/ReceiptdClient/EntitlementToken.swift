@@ -20,16 +20,16 @@ final class Claims: Sendable {
   /// `nil` if they are not the server's for this customer of this app.
   @inline(never) init?(_ payload: Data, app: String, customer: String) {
     guard let json = JSON(payload) else { return nil }
-    guard json["iss"]?.text == "receiptd", json["aud"]?.text == app, json["sub"]?.text == customer,
-      let status = json["status"]?.text, let isAccessGranted = json["isAccessGranted"]?.flag,
-      let iat = json["iat"]?.number, let exp = json["exp"]?.number
+    guard json.text(of: "iss") == "receiptd", json.text(of: "aud") == app, json.text(of: "sub") == customer,
+      let status = json.text(of: "status"), let isAccessGranted = json.flag(of: "isAccessGranted"),
+      let iat = json.number(of: "iat"), let exp = json.number(of: "exp")
     else { return nil }
-    tier = json["tier"]?.text
+    tier = json.text(of: "tier")
     self.status = status
     self.isAccessGranted = isAccessGranted
     self.iat = iat
     self.exp = exp
-    validUntil = json["validUntil"]?.number
+    validUntil = json.number(of: "validUntil")
     self.payload = payload
   }
 }
@@ -51,7 +51,7 @@ final class KeySet: Sendable {
   @inline(never) init?(_ response: JSON, at time: Date) {
     var keys: [JSON.Member] = []
     for key in response["keys"]?.list ?? [] {
-      guard key["kty"]?.text == "OKP", key["crv"]?.text == "Ed25519", let kid = key["kid"]?.text,
+      guard key.text(of: "kty") == "OKP", key.text(of: "crv") == "Ed25519", let kid = key.text(of: "kid"),
         let x = key["x"]
       else { continue }
       keys.append(JSON.Member(name: kid, value: x))
@@ -63,7 +63,7 @@ final class KeySet: Sendable {
 
   /// Reads what ``json`` wrote.
   @inline(never) init?(_ kept: JSON) {
-    guard let keys = kept["keys"], let fetchedAt = kept["fetchedAt"]?.number else { return nil }
+    guard let keys = kept["keys"], let fetchedAt = kept.number(of: "fetchedAt") else { return nil }
     self.keys = keys
     self.fetchedAt = fetchedAt
   }
@@ -83,8 +83,8 @@ final class KeySet: Sendable {
   @inline(never) func verify(_ token: String, app: String, customer: String) throws(Refusal) -> Claims {
     let parts = token.components(separatedBy: ".")
     guard parts.count == 3, let head = Base64URL.data(parts[0]), let payload = Base64URL.data(parts[1]),
-      let signature = Base64URL.data(parts[2]), let header = JSON(head), header["alg"]?.text == "EdDSA",
-      let kid = header["kid"]?.text
+      let signature = Base64URL.data(parts[2]), let header = JSON(head), header.text(of: "alg") == "EdDSA",
+      let kid = header.text(of: "kid")
     else { throw .notGenuine }
     guard let x = keys[kid]?.text else { throw .unknownKey }
     guard let x = Base64URL.data(x), let key = try? Curve25519.Signing.PublicKey(rawRepresentation: x),

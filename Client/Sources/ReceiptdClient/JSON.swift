@@ -143,6 +143,17 @@ enum JSON: Codable, Sendable {
   }
 }
 
+extension JSON {
+  /// A member that is a text.
+  @inline(never) func text(of name: String) -> String? { self[name]?.text }
+  /// A member that is a number.
+  @inline(never) func number(of name: String) -> Double? { self[name]?.number }
+  /// A member that is true or false.
+  @inline(never) func flag(of name: String) -> Bool? { self[name]?.flag }
+  /// A member that is a time.
+  @inline(never) func date(of name: String) -> Date? { self[name]?.date }
+}
+
 /// Base64url without padding (RFC 4648 section 5).
 enum Base64URL {
   @inline(never) static func data(_ text: String) -> Data? {
@@ -163,5 +174,5 @@ extension String {
 
 extension Data {
   /// The text that these bytes are in UTF-8.
-  @inline(never) var text: String { String(decoding: self, as: UTF8.self) }
+  @inline(never) var text: String { String(data: self, encoding: .utf8) ?? "" }
 }

@@ -27,12 +27,12 @@ extension Proof {
   /// Reads what ``encode(to:)`` wrote.
   public init(from decoder: any Decoder) throws {
     let json = try JSON(from: decoder)
-    let app = json["signedAppTransaction"]?.text
-    if let jws = json["signedTransaction"]?.text {
-      self = .signedTransaction(jws, signedRenewalInfo: json["signedRenewalInfo"]?.text)
-    } else if let id = json["transactionID"]?.text {
+    let app = json.text(of: "signedAppTransaction")
+    if let jws = json.text(of: "signedTransaction") {
+      self = .signedTransaction(jws, signedRenewalInfo: json.text(of: "signedRenewalInfo"))
+    } else if let id = json.text(of: "transactionID") {
       self = .transactionID(id, signedAppTransaction: app)
-    } else if let receipt = json["receipt"]?.text {
+    } else if let receipt = json.text(of: "receipt") {
       self = .receipt(receipt, signedAppTransaction: app)
     } else {
       throw DecodingError.dataCorrupted(.init(codingPath: decoder.codingPath, debugDescription: "no proof"))
@@ -81,8 +81,9 @@ final class QueuedProof {
   }
 
   @inline(never) convenience init?(_ kept: JSON) {
-    guard let customer = kept["customer"]?.text.flatMap(Customer.init(key:)), let body = kept["body"]?.text,
-      let isSync = kept["isSync"]?.flag
+    guard let customer = kept.text(of: "customer").flatMap(Customer.init(key:)),
+      let body = kept.text(of: "body"),
+      let isSync = kept.flag(of: "isSync")
     else { return nil }
     self.init(customer, body, isSync: isSync)
   }
@@ -154,6 +155,8 @@ final class QueuedEvent: Sendable {
   let name: String
   let at: Date
   let properties: JSON
+  /// The form in the store, written once: a full queue is saved with each new event.
+  let kept: String
 
   private init(id: String, customerID: String, name: String, at: Date, properties: JSON) {
     self.id = id
@@ -161,6 +164,11 @@ final class QueuedEvent: Sendable {
     self.name = name
     self.at = at
     self.properties = properties
+    kept =
+      JSON.members(
+        ("id", .text(id)), ("customerID", .text(customerID)), ("name", .text(name)), ("at", JSON(at)),
+        ("properties", properties)
+      ).string
   }
 
   @inline(never) convenience init(
@@ -173,17 +181,16 @@ final class QueuedEvent: Sendable {
   }
 
   @inline(never) convenience init?(_ kept: JSON) {
-    guard let id = kept["id"]?.text, let customerID = kept["customerID"]?.text, let name = kept["name"]?.text,
-      let at = kept["at"]?.date, let properties = kept["properties"]
+    guard let kept = kept.text.flatMap({ JSON($0.bytes) }), let id = kept.text(of: "id"),
+      let customerID = kept.text(of: "customerID"), let name = kept.text(of: "name"),
+      let at = kept.date(of: "at"), let properties = kept["properties"]
     else { return nil }
     self.init(id: id, customerID: customerID, name: name, at: at, properties: properties)
   }
 
-  /// The members of the request, and in the store also the customer.
-  @inline(never) func json(at time: Date, customer: String? = nil) -> JSON {
-    .members(
-      ("id", .text(id)), ("name", .text(name)), ("at", JSON(time)), ("properties", properties),
-      ("customerID", JSON(customer)))
+  /// The members of the request.
+  @inline(never) func json(at time: Date) -> JSON {
+    .members(("id", .text(id)), ("name", .text(name)), ("at", JSON(time)), ("properties", properties))
   }
 
   /// The server's rules for names and properties; an event that breaks them would have its whole request refused.
@@ -215,12 +222,10 @@ struct EventQueue: Sendable {
 
   init() {}
 
-  @inline(never) init(_ kept: JSON) { events = kept["events"]?.list.compactMap(QueuedEvent.init) ?? [] }
+  init(_ kept: JSON) { events = kept.list.compactMap { QueuedEvent($0) } }
 
   /// The form in the store.
-  var json: JSON {
-    .members(("events", .list(events.map { $0.json(at: $0.at, customer: $0.customerID) })))
-  }
+  var json: JSON { .list(events.map { .text($0.kept) }) }
 
   @inline(never) mutating func append(_ event: QueuedEvent) {
     events.append(event)
@@ -242,7 +247,7 @@ struct EventQueue: Sendable {
     var batch: [QueuedEvent] = []
     var bytes = 0
     for event in events where event.customerID == customer {
-      bytes += event.json(at: event.at, customer: customer).data.count
+      bytes += event.kept.utf8.count
       if batch.count == Self.batchCount || (bytes > Self.batchBytes && !batch.isEmpty) { break }
       batch.append(event)
     }

@@ -5,7 +5,7 @@ public struct ReceiptdError: Error, Sendable, CustomStringConvertible {
   /// A code of the server's contract, or one of this package.
   public struct Code: RawRepresentable, Sendable, Hashable, Codable, ExpressibleByStringLiteral {
     /// The code as the server writes it.
-    public var rawValue: String
+    public let rawValue: String
     /// Creates a code from the server's word.
     public init(rawValue: String) { self.rawValue = rawValue }
     /// Creates a code from the server's word.
@@ -25,19 +25,19 @@ public struct ReceiptdError: Error, Sendable, CustomStringConvertible {
   }
 
   /// The code.
-  public var code: Code
+  public internal(set) var code: Code
   /// What to do.
-  public var advice: Advice
+  public internal(set) var advice: Advice
   /// The HTTP status; `nil` if no response arrived.
-  public var status: Int?
+  public internal(set) var status: Int?
   /// A sentence for the customer.
-  public var message: String
+  public internal(set) var message: String
   /// The reason for engineers, without anything secret.
-  public var detail: String?
+  public internal(set) var detail: String?
   /// The id under which the server logged the request.
-  public var requestID: String?
+  public internal(set) var requestID: String?
   /// The seconds after which the server may be asked again, as it said.
-  public var retryAfter: TimeInterval?
+  public internal(set) var retryAfter: TimeInterval?
 
   @inline(never) init(
     _ code: Code, _ advice: Advice, status: Int? = nil, message: String, detail: String? = nil,
@@ -173,14 +173,22 @@ extension ReceiptdError {
     Self(.storeFailed, .retry, message: later, detail: "the store failed: \(error)")
   }
 
+  /// The advice of an error that is one of these.
+  @inline(never) static func advice(_ error: any Error) -> Advice? { (error as? Self)?.advice }
+
+  /// Whether a response was not believed.
+  @inline(never) static func isUnverified(_ error: any Error) -> Bool {
+    (error as? Self)?.code == .unverified
+  }
+
   @inline(never) static func refused(_ response: TransportResponse) -> any Error { Self(response) }
 
   /// Reads a response that is not a success. A response without receiptd's own error, such as a proxy's page, is
   /// ``Code-swift.struct/unexpectedResponse``: it never ends a purchase.
   @inline(never) init(_ response: TransportResponse) {
     let retryAfter = response.header("retry-after").flatMap(Self.seconds)
-    guard let problem = JSON(response.body), problem["status"]?.number == Double(response.status),
-      let word = problem["code"]?.text, !word.isEmpty, let sentence = problem["error"]?.text
+    guard let problem = JSON(response.body), problem.number(of: "status") == Double(response.status),
+      let word = problem.text(of: "code"), !word.isEmpty, let sentence = problem.text(of: "error")
     else {
       self.init(
         .unexpectedResponse, .retry, status: response.status, message: Self.later,
@@ -200,8 +208,8 @@ extension ReceiptdError {
       default: response.status >= 500 || response.status == 429 ? .retry : .giveUp
       }
     self.init(
-      code, advice, status: response.status, message: sentence, detail: problem["detail"]?.text,
-      requestID: problem["requestID"]?.text, retryAfter: retryAfter)
+      code, advice, status: response.status, message: sentence, detail: problem.text(of: "detail"),
+      requestID: problem.text(of: "requestID"), retryAfter: retryAfter)
   }
 
   /// Reads `Retry-After` in seconds, a day at most. The form with a date is ignored: it needs the device's clock.

@@ -14,7 +14,7 @@ public struct Uptime: Sendable, Hashable, Codable {
   }
 
   @inline(never) init?(_ json: JSON?) {
-    guard let boot = json?["boot"]?.text, let seconds = json?["seconds"]?.number else { return nil }
+    guard let boot = json?.text(of: "boot"), let seconds = json?.number(of: "seconds") else { return nil }
     self.init(boot: boot, seconds: seconds)
   }
 
@@ -105,7 +105,7 @@ struct TimeKeeper: Sendable {
     }
 
     init?(_ json: JSON?) {
-      guard let time = json?["time"]?.number, let uptime = Uptime(json?["uptime"]) else { return nil }
+      guard let time = json?.number(of: "time"), let uptime = Uptime(json?["uptime"]) else { return nil }
       self.init(time: time, uptime: uptime)
     }
 
