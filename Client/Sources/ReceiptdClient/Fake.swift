@@ -93,39 +93,32 @@ private final class FakeServer: Transport {
   }
 
   func send(_ request: TransportRequest) async throws -> TransportResponse {
-    TransportResponse(status: 200, body: response(to: request).data)
+    TransportResponse(status: 200, body: response(to: request))
   }
 
-  private func response(to request: TransportRequest) -> JSON {
+  private func response(to request: TransportRequest) -> Data {
     let path = request.url.path.components(separatedBy: "/")
     switch path.last {
     case "jwks.json":
       let x = Base64URL.string(key.publicKey.rawRepresentation)
-      return .members(
-        (
-          "keys",
-          .list([
-            .members(
-              ("kty", .text("OKP")), ("crv", .text("Ed25519")), ("kid", .text("fake")), ("x", .text(x)))
-          ])
-        ))
-    case "events": return .members(("accepted", .number(0)))
-    case "pairing-codes":
-      return .members(("code", .text("7KQ4-M2XD")), ("expiresAt", .text("2100-01-01T00:00:00Z")))
-    case "parent": return .members(("pairing", Pairing().json))
+      return #"{"keys":[{"kty":"OKP","crv":"Ed25519","kid":"fake","x":"\#(x)"}]}"#.bytes
+    case "events": return #"{"accepted":0}"#.bytes
+    case "pairing-codes": return #"{"code":"7KQ4-M2XD","expiresAt":"2100-01-01T00:00:00Z"}"#.bytes
+    case "parent": return #"{"pairing":{"role":"child","state":"active"}}"#.bytes
     case "entitlements", "premium", "validate", "trials":
-      guard let answer = answer.with({ $0 }) else { return .object([]) }
+      guard let answer = answer.with({ $0 }) else { return "{}".bytes }
       // The path or the body names the customer.
       let body = request.body.flatMap(JSON.init)?["deviceID"]?.text
       let customer = body ?? path.dropLast().last ?? ""
-      return .members(
+      return JSON.members(
         (
           "entitlements",
           .members(
             ("entitlementToken", .text(token(answer, for: customer).token)),
             ("everHadAccess", .flag(answer.everHadAccess)))
-        ), ("pairing", answer.pairing?.json), ("trial", answer.trial))
-    default: return .members(("children", .list([])))
+        ), ("pairing", answer.pairing?.json), ("trial", answer.trial)
+      ).data
+    default: return #"{"children":[]}"#.bytes
     }
   }
 }

@@ -263,7 +263,7 @@ struct Pace: Sendable {
   private(set) var due: TimeInterval = 0
   /// Failures in a row.
   private(set) var failures = 0
-  private var refusal: ReceiptdError?
+  private var refusal: (any Error)?
 
   static let longest: TimeInterval = 3600
   /// The first wait of a request that the customer waits for, in seconds.
@@ -298,7 +298,7 @@ struct Pace: Sendable {
 
   /// The error to report while the server wants no request; `nil` if one may be sent.
   @inline(never) func refusal(at now: TimeInterval) -> ReceiptdError? {
-    guard now < barrier, var refusal else { return nil }
+    guard now < barrier, var refusal = refusal as? ReceiptdError else { return nil }
     refusal.retryAfter = barrier - now
     return refusal
   }
