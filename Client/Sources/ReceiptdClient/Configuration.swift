@@ -99,21 +99,28 @@ public struct ReceiptdConfiguration: Sendable {
 
   /// A random id that is made at the first call and kept.
   @inline(never) func id(_ key: String, in store: any EntitlementStore, prefix: String) throws -> String {
-    if let kept = try store.read(key) { return kept.text }
-    let id = prefix + UUID().uuidString
-    try store.write(id.bytes, for: key)
-    return id
+    try Self.making.with { _ in
+      if let kept = try store.read(key) { return kept.text }
+      let id = prefix + UUID().uuidString
+      try store.write(id.bytes, for: key)
+      return id
+    }
   }
+
+  /// Two requests at once must not make two ids or two secrets: the server would know the one and the store the other.
+  private static let making = Protected(())
 
   /// The value of `Receiptd-Device-Secret`: 32 random bytes, made at the first call. A new one is made only if the store
   /// says that there is none, never after an error.
   func deviceSecret() throws -> String {
-    if let kept = try store.read(StoreKeys.deviceSecret) { return Base64URL.string(kept) }
-    var generator = SystemRandomNumberGenerator()
-    let words = (generator.next(), generator.next(), generator.next(), generator.next())
-    let bytes = withUnsafeBytes(of: words) { Data($0) }
-    try store.write(bytes, for: StoreKeys.deviceSecret)
-    return Base64URL.string(bytes)
+    try Self.making.with { _ in
+      if let kept = try store.read(StoreKeys.deviceSecret) { return Base64URL.string(kept) }
+      var generator = SystemRandomNumberGenerator()
+      let words = (generator.next(), generator.next(), generator.next(), generator.next())
+      let bytes = withUnsafeBytes(of: words) { Data($0) }
+      try store.write(bytes, for: StoreKeys.deviceSecret)
+      return Base64URL.string(bytes)
+    }
   }
 }
 

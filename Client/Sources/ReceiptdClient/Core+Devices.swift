@@ -4,13 +4,13 @@ extension Core {
   @inline(never) func startTrial(appTransaction: String) async throws -> Trial {
     let customer = try device()
     keepProof(signedAppTransaction: appTransaction)
-    let (generation, number) = (generation, nextNumber())
+    let generation = generation
     let answer = try await api.send(trialCall(appTransaction, of: customer))
     guard let trial = Trial(answer["trial"]) else {
       throw ReceiptdError.unexpected(status: 200, "the response has no trial")
     }
     do {
-      _ = try await adopt(answer, pairing: board.held?.pairing, of: customer, generation, number)
+      _ = try await adopt(answer, pairing: board.held?.pairing, of: customer, generation)
       scheduleRefresh()
     } catch {
       guard ReceiptdError.isUnverified(error) else { throw error }

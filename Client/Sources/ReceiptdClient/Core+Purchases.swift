@@ -110,7 +110,7 @@ extension Core {
   @inline(never) private func send(_ proof: QueuedProof) async throws -> Access {
     guard proof.customer == customer else { throw ReceiptdError.customerChanged }
     if let refusal = proofPace.refusal(at: uptime) ?? proof.pace?.refusal(at: uptime) { throw refusal }
-    let (generation, number) = (generation, nextNumber())
+    let generation = generation
     let answer: JSON
     do {
       answer = try await entitlements(api.call(proof))
@@ -121,7 +121,7 @@ extension Core {
     finish(proof)
     proofPace.succeed()
     serverAnswered()
-    return try await access(after: answer, of: proof.customer, generation, number)
+    return try await access(after: answer, of: proof.customer, generation)
   }
 
   @inline(never) private func failed(_ proof: QueuedProof, _ error: any Error) {
@@ -147,10 +147,10 @@ extension Core {
   /// What the customer may do after the server accepted a purchase. Where the response has no token that can be taken, the
   /// server is asked once more.
   @inline(never) private func access(
-    after answer: JSON, of customer: Customer, _ generation: Int, _ number: Int
+    after answer: JSON, of customer: Customer, _ generation: Int
   ) async throws -> Access {
     do {
-      return try await adopt(answer, pairing: board.held?.pairing, of: customer, generation, number)
+      return try await adopt(answer, pairing: board.held?.pairing, of: customer, generation)
     } catch {
       guard ReceiptdError.isUnverified(error) else { throw error }
     }

@@ -22,6 +22,8 @@ actor Core {
   private var requestNumber = 0
   /// The number of the request whose response is held.
   private var heldNumber = 0
+  /// The last number that a request had when the response to a purchase or a trial came.
+  private var changedNumber = 0
   private var refreshing: (generation: Int, task: Task<Access, any Error>)?
 
   var proofs: [QueuedProof] = []
@@ -108,8 +110,13 @@ actor Core {
   @inline(never) private func refreshOnce(_ customer: Customer, _ generation: Int) async throws -> Access {
     if let refusal = refreshPace.refusal(at: uptime) { throw refusal }
     do {
-      let number = nextNumber()
-      let answer = try await entitlements(API.entitlements(of: customer))
+      var number = nextNumber()
+      var answer = try await entitlements(API.entitlements(of: customer))
+      if generation == self.generation, number <= changedNumber {
+        // A purchase or a trial was answered meanwhile, and this response may be from before it.
+        number = nextNumber()
+        answer = try await entitlements(API.entitlements(of: customer))
+      }
       let access = try await adopt(
         answer, pairing: Pairing(answer["pairing"]), of: customer, generation, number)
       refreshPace.succeed()
@@ -227,10 +234,15 @@ actor Core {
   // MARK: Tokens
 
   /// Takes the token of a response, if it is genuine and not older than the held one.
-  /// - Parameter number: the number of the request, because two responses of the same second may arrive in either order.
+  ///
+  /// The response to a purchase or a trial counts more than one of the same second that only reads: that one may be from
+  /// before the change, in whatever order they arrive.
+  /// - Parameter number: the number of the request, because two responses of the same second may arrive in either order;
+  ///   `nil` for a purchase or a trial.
   @inline(never) func adopt(
-    _ answer: JSON, pairing: Pairing?, of customer: Customer, _ generation: Int, _ number: Int
+    _ answer: JSON, pairing: Pairing?, of customer: Customer, _ generation: Int, _ number: Int? = nil
   ) async throws -> Access {
+    if number == nil { changedNumber = requestNumber }
     guard let token = answer["entitlements"]?.text(of: "entitlementToken") else {
       throw ReceiptdError.unverified("the response has no token")
     }
@@ -241,14 +253,14 @@ actor Core {
 
   @inline(never) private func take(
     _ token: String, _ claims: Claims, _ answer: JSON, pairing: Pairing?, of customer: Customer,
-    _ number: Int
+    _ number: Int?
   ) throws -> Access {
     let before = board.held
     if let before {
       if claims.iat < before.claims.iat {
         throw ReceiptdError.unverified("the token is older than the held one")
       }
-      if claims.iat == before.claims.iat, number < heldNumber { return board.current }
+      if claims.iat == before.claims.iat, let number, number < heldNumber { return board.current }
     }
     let features: AnyFeatures
     do {
@@ -262,7 +274,7 @@ actor Core {
       token: token, claims: claims, features: features, pairing: pairing, everHadAccess: everHadAccess)
     // A response of the same second is perhaps a replay, and tells no time.
     if claims.iat > before?.claims.iat ?? 0 { board.hear(claims.iat) }
-    heldNumber = number
+    heldNumber = number ?? requestNumber + 1
     save(held.json, StoreKeys.entitlement(of: customer), in: configuration.store)
     board.show(held, isFresh: true)
     saveTime()
