@@ -16,11 +16,42 @@ public enum Customer: Sendable, Hashable, Codable {
   }
 
   /// A name for files: user and device ids must not meet.
-  var key: String {
+  @inline(never) var key: String {
     switch self {
     case .user: "user:\(id)"
     case .device: "device:\(id)"
     }
+  }
+
+  /// Whether two customers are the same.
+  @inline(never) public static func == (a: Self, b: Self) -> Bool { a.key == b.key }
+
+  /// Hashes the customer.
+  public func hash(into hasher: inout Hasher) { hasher.combine(key) }
+
+  init?(key: String) {
+    if key.hasPrefix("device:") {
+      self = .device(String(key.dropFirst(7)))
+    } else if key.hasPrefix("user:"), let id = UUID(uuidString: String(key.dropFirst(5))) {
+      self = .user(id)
+    } else {
+      return nil
+    }
+  }
+
+  /// Reads what ``encode(to:)`` wrote.
+  public init(from decoder: any Decoder) throws {
+    let container = try decoder.singleValueContainer()
+    guard let customer = Self(key: try container.decode(String.self)) else {
+      throw DecodingError.dataCorruptedError(in: container, debugDescription: "no customer")
+    }
+    self = customer
+  }
+
+  /// Writes one text: `user:` or `device:`, and the id.
+  public func encode(to encoder: any Encoder) throws {
+    var container = encoder.singleValueContainer()
+    try container.encode(key)
   }
 }
 
@@ -64,21 +95,32 @@ public struct ReceiptdConfiguration: Sendable {
 
   /// The id of this device for ``Customer/device(_:)``: a UUID that is made at the first call and kept in ``store``.
   /// - Throws: the store's error, such as a keychain that is locked until the first unlock after a start.
-  public func deviceID() throws -> String {
-    if let kept = try store.read(StoreKeys.deviceID) { return String(decoding: kept, as: UTF8.self) }
-    let id = UUID().uuidString
-    try store.write(Data(id.utf8), for: StoreKeys.deviceID)
-    return id
+  public func deviceID() throws -> String { try id(StoreKeys.deviceID, in: store, prefix: "") }
+
+  /// A random id that is made at the first call and kept.
+  @inline(never) func id(_ key: String, in store: any EntitlementStore, prefix: String) throws -> String {
+    try Self.making.with { _ in
+      if let kept = try store.read(key) { return kept.text }
+      let id = prefix + UUID().uuidString
+      try store.write(id.bytes, for: key)
+      return id
+    }
   }
+
+  /// Two requests at once must not make two ids or two secrets: the server would know the one and the store the other.
+  private static let making = Protected(())
 
   /// The value of `Receiptd-Device-Secret`: 32 random bytes, made at the first call. A new one is made only if the store
   /// says that there is none, never after an error.
   func deviceSecret() throws -> String {
-    if let kept = try store.read(StoreKeys.deviceSecret) { return Base64URL.string(kept) }
-    var generator = SystemRandomNumberGenerator()
-    let bytes = Data((0..<32).map { _ in UInt8.random(in: .min ... .max, using: &generator) })
-    try store.write(bytes, for: StoreKeys.deviceSecret)
-    return Base64URL.string(bytes)
+    try Self.making.with { _ in
+      if let kept = try store.read(StoreKeys.deviceSecret) { return Base64URL.string(kept) }
+      var generator = SystemRandomNumberGenerator()
+      let words = (generator.next(), generator.next(), generator.next(), generator.next())
+      let bytes = withUnsafeBytes(of: words) { Data($0) }
+      try store.write(bytes, for: StoreKeys.deviceSecret)
+      return Base64URL.string(bytes)
+    }
   }
 }
 

@@ -48,6 +48,17 @@ public struct Entitlement<Features: Codable & Sendable>: Sendable {
   }
 }
 
+extension Entitlement {
+  @inline(never) init(_ access: Access, free: Features) {
+    self.init(
+      features: access.features as? Features ?? free, tier: access.tier, status: access.status,
+      isAccessGranted: access.isAccessGranted, validUntil: access.validUntil,
+      offlineGraceUntil: access.offlineGraceUntil, pairing: access.pairing,
+      everHadAccess: access.everHadAccess, source: access.source, verifiedAt: access.verifiedAt)
+    remark = access.remark.map(ReceiptdError.Code.init(rawValue:))
+  }
+}
+
 extension Entitlement: Equatable where Features: Equatable {}
 
 /// The source of an ``Entitlement``.
@@ -66,21 +77,21 @@ public enum EntitlementSource: String, Sendable, Codable {
 /// ``Entitlement/isAccessGranted``.
 public struct EntitlementStatus: RawRepresentable, Sendable, Hashable, Codable {
   /// The word of the contract.
-  public var rawValue: String
+  public let rawValue: String
 
   /// Creates a status from the server's word.
   public init(rawValue: String) { self.rawValue = rawValue }
 
   /// The app's own free time runs.
-  public static let trial = Self(rawValue: "trial")
+  public static var trial: Self { Self(rawValue: "trial") }
   /// Paid or granted time runs.
-  public static let active = Self(rawValue: "active")
+  public static var active: Self { Self(rawValue: "active") }
   /// Access after the end: Apple's billing grace, or the app's own.
-  public static let grace = Self(rawValue: "grace")
+  public static var grace: Self { Self(rawValue: "grace") }
   /// No access: it ended, or there was none.
-  public static let expired = Self(rawValue: "expired")
+  public static var expired: Self { Self(rawValue: "expired") }
   /// Refunded or revoked.
-  public static let cancelled = Self(rawValue: "cancelled")
+  public static var cancelled: Self { Self(rawValue: "cancelled") }
 }
 
 /// The pairing of a child's device.
@@ -101,34 +112,97 @@ public struct Pairing: Sendable, Hashable, Codable {
     self.state = state
     self.reason = reason
   }
+
+  @inline(never) init?(_ json: JSON?) {
+    guard let role = json?.text(of: "role"), let state = json?.text(of: "state") else { return nil }
+    self.init(role: role, state: state, reason: json?.text(of: "reason"))
+  }
+
+  var json: JSON { .members(("role", .text(role)), ("state", .text(state)), ("reason", JSON(reason))) }
+
+  /// Reads a JSON object.
+  public init(from decoder: any Decoder) throws { self = try JSON.decoded(from: decoder, Self.init(_:)) }
+
+  /// Writes a JSON object.
+  public func encode(to encoder: any Encoder) throws { try json.encode(to: encoder) }
 }
 
 /// The app's own free time of a device.
 public struct Trial: Sendable, Hashable, Codable {
   /// When it began.
-  public var startedAt: Date
+  public let startedAt: Date
   /// When it ends or ended; `nil` while free access is on for all.
-  public var endsAt: Date?
+  public let endsAt: Date?
+
+  @inline(never) init?(_ json: JSON?) {
+    guard let startedAt = json?.date(of: "startedAt") else { return nil }
+    self.startedAt = startedAt
+    endsAt = json?.date(of: "endsAt")
+  }
+
+  private var json: JSON { .members(("startedAt", JSON(startedAt)), ("endsAt", endsAt.map { JSON($0) })) }
+
+  /// Reads a JSON object.
+  public init(from decoder: any Decoder) throws { self = try JSON.decoded(from: decoder, Self.init(_:)) }
+
+  /// Writes a JSON object.
+  public func encode(to encoder: any Encoder) throws { try json.encode(to: encoder) }
 }
 
 /// A code with which a child's device joins this one.
 public struct PairingCode: Sendable, Hashable, Codable {
   /// The code to show, such as `7KQ4-M2XD`.
-  public var code: String
+  public let code: String
   /// When it can no longer be used.
-  public var expiresAt: Date
+  public let expiresAt: Date
+
+  @inline(never) init?(_ json: JSON?) {
+    guard let code = json?.text(of: "code"), let expiresAt = json?.date(of: "expiresAt") else { return nil }
+    self.code = code
+    self.expiresAt = expiresAt
+  }
+
+  private var json: JSON { .members(("code", .text(code)), ("expiresAt", JSON(expiresAt))) }
+
+  /// Reads a JSON object.
+  public init(from decoder: any Decoder) throws { self = try JSON.decoded(from: decoder, Self.init(_:)) }
+
+  /// Writes a JSON object.
+  public func encode(to encoder: any Encoder) throws { try json.encode(to: encoder) }
 }
 
 /// A device that is paired to this one.
 public struct ChildDevice: Sendable, Hashable, Codable {
   /// Its device id.
-  public var childDeviceID: String
+  public let childDeviceID: String
   /// The name that was given with the pairing.
-  public var name: String?
+  public let name: String?
   /// When it was paired.
-  public var pairedAt: Date
+  public let pairedAt: Date
   /// `active`, or `paused` where the plan has no room for it.
-  public var status: String
+  public let status: String
+
+  @inline(never) init?(_ json: JSON?) {
+    guard let id = json?.text(of: "childDeviceID"), let pairedAt = json?.date(of: "pairedAt"),
+      let status = json?.text(of: "status")
+    else { return nil }
+    childDeviceID = id
+    name = json?.text(of: "name")
+    self.pairedAt = pairedAt
+    self.status = status
+  }
+
+  private var json: JSON {
+    .members(
+      ("childDeviceID", .text(childDeviceID)), ("name", JSON(name)), ("pairedAt", JSON(pairedAt)),
+      ("status", .text(status)))
+  }
+
+  /// Reads a JSON object.
+  public init(from decoder: any Decoder) throws { self = try JSON.decoded(from: decoder, Self.init(_:)) }
+
+  /// Writes a JSON object.
+  public func encode(to encoder: any Encoder) throws { try json.encode(to: encoder) }
 }
 
 /// StoreKit's own verdict on a purchase, which may stand in while the server is away.

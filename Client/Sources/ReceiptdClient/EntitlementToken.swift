@@ -6,131 +6,134 @@ import CryptoKit
 import Crypto
 #endif
 
-/// The claims of an entitlement token, besides its features.
-struct Claims: Codable, Sendable, Hashable {
-  var iss: String
-  var aud: String
-  var sub: String
-  var tier: String?
-  var status: String
-  var isAccessGranted: Bool
-  var iat: TimeInterval
-  var exp: TimeInterval
-  var validUntil: TimeInterval?
+/// The claims of an entitlement token that was verified, besides its features.
+final class Claims: Sendable {
+  let tier: String?
+  let status: String
+  let isAccessGranted: Bool
+  let iat: TimeInterval
+  let exp: TimeInterval
+  let validUntil: TimeInterval?
+  /// The bytes of the payload, which has the features.
+  let payload: Data
+
+  /// `nil` if they are not the server's for this customer of this app.
+  @inline(never) init?(_ payload: Data, app: String, customer: String) {
+    guard let json = JSON(payload) else { return nil }
+    guard json.text(of: "iss") == "receiptd", json.text(of: "aud") == app, json.text(of: "sub") == customer,
+      let status = json.text(of: "status"), let isAccessGranted = json.flag(of: "isAccessGranted"),
+      let iat = json.number(of: "iat"), let exp = json.number(of: "exp")
+    else { return nil }
+    tier = json.text(of: "tier")
+    self.status = status
+    self.isAccessGranted = isAccessGranted
+    self.iat = iat
+    self.exp = exp
+    validUntil = json.number(of: "validUntil")
+    self.payload = payload
+  }
 }
 
 /// The server's public keys, by their ids.
-struct KeySet: Codable, Sendable {
-  private(set) var keys: [String: Data] = [:]
+final class KeySet: Sendable {
+  /// The `x` of each key.
+  private let keys: JSON
   /// When they were fetched, in seconds of the trusted time since 1970.
-  private(set) var fetchedAt: TimeInterval = 0
+  let fetchedAt: TimeInterval
 
-  init() {}
-
-  private struct Wire: Decodable {
-    struct Key: Decodable {
-      var kty: String
-      var kid: String?
-      var crv: String?
-      var x: String?
-    }
-    var keys: [Key]
+  /// No keys.
+  init() {
+    keys = .object([])
+    fetchedAt = 0
   }
 
-  /// Reads the response of `/.well-known/jwks.json`. Keys that it lacks are withdrawn.
-  init(_ response: Data, at time: Date) throws {
-    for key in try JSONDecoder().decode(Wire.self, from: response).keys
-    where key.kty == "OKP" && key.crv == "Ed25519" {
-      guard let kid = key.kid, let x = key.x.flatMap(Base64URL.data) else { continue }
-      keys[kid] = x
+  /// Reads the response of `/.well-known/jwks.json`; `nil` without a key. Keys that it lacks are withdrawn.
+  @inline(never) init?(_ response: JSON, at time: Date) {
+    var keys: [JSON.Member] = []
+    for key in response["keys"]?.list ?? [] {
+      guard key.text(of: "kty") == "OKP", key.text(of: "crv") == "Ed25519", let kid = key.text(of: "kid"),
+        let x = key["x"]
+      else { continue }
+      keys.append(JSON.Member(name: kid, value: x))
     }
+    if keys.isEmpty { return nil }
+    self.keys = .object(keys)
     fetchedAt = time.timeIntervalSince1970
   }
 
+  /// Reads what ``json`` wrote.
+  @inline(never) init?(_ kept: JSON) {
+    guard let keys = kept["keys"], let fetchedAt = kept.number(of: "fetchedAt") else { return nil }
+    self.keys = keys
+    self.fetchedAt = fetchedAt
+  }
+
+  /// The form in the store.
+  var json: JSON { .members(("keys", keys), ("fetchedAt", .number(fetchedAt))) }
+
   /// Why a token is not accepted.
-  enum Refusal: Error, Hashable {
+  enum Refusal: Error {
     /// The key set does not have the key. It may be new.
     case unknownKey
     /// Not signed by the server for this customer of this app.
     case notGenuine
   }
 
-  private struct Header: Decodable {
-    var alg: String
-    var kid: String
-  }
-
   /// Verifies everything but the end. Algorithm, issuer, app and customer are pinned.
-  /// - Returns: the claims, and the bytes of the payload for ``features(_:in:)``.
-  func verify(_ token: String, app: String, customer: String) throws -> (claims: Claims, payload: Data) {
-    let parts = token.split(separator: ".", omittingEmptySubsequences: false)
-    let segments = parts.compactMap { Base64URL.data($0) }
-    guard parts.count == 3, segments.count == 3,
-      let header = try? JSONDecoder().decode(Header.self, from: segments[0]), header.alg == "EdDSA"
-    else { throw Refusal.notGenuine }
-    guard let x = keys[header.kid] else { throw Refusal.unknownKey }
-    guard let key = try? Curve25519.Signing.PublicKey(rawRepresentation: x),
-      key.isValidSignature(segments[2], for: Data("\(parts[0]).\(parts[1])".utf8)),
-      let claims = try? JSONDecoder().decode(Claims.self, from: segments[1]),
-      claims.iss == "receiptd", claims.aud == app, claims.sub == customer
-    else { throw Refusal.notGenuine }
-    return (claims, segments[1])
-  }
-
-  /// Reads the features of a verified payload.
-  static func features<Features: Decodable>(_ type: Features.Type, in payload: Data) throws -> Features {
-    try JSONDecoder().decode(FeaturesMember<Features>.self, from: payload).features
-  }
-
-  private struct FeaturesMember<Features: Decodable>: Decodable {
-    var features: Features
+  @inline(never) func verify(_ token: String, app: String, customer: String) throws(Refusal) -> Claims {
+    let parts = token.components(separatedBy: ".")
+    guard parts.count == 3, let head = Base64URL.data(parts[0]), let payload = Base64URL.data(parts[1]),
+      let signature = Base64URL.data(parts[2]), let header = JSON(head), header.text(of: "alg") == "EdDSA",
+      let kid = header.text(of: "kid")
+    else { throw .notGenuine }
+    guard let x = keys[kid]?.text else { throw .unknownKey }
+    guard let x = Base64URL.data(x), let key = try? Curve25519.Signing.PublicKey(rawRepresentation: x),
+      key.isValidSignature(signature, for: "\(parts[0]).\(parts[1])".bytes),
+      let claims = Claims(payload, app: app, customer: customer)
+    else { throw .notGenuine }
+    return claims
   }
 }
 
-/// The kept entitlement of one customer. Only the token is believed; it is verified again at each launch.
-struct KeptEntitlement: Codable, Sendable {
-  var token: String
-  var pairing: Pairing?
-  var everHadAccess: Bool
-}
+/// The member `features` of a token's payload, in the app's type.
+struct FeaturesMember<Features: Decodable>: Decodable {
+  let features: Features
 
-/// A verified entitlement in memory.
-struct Held<Features: Codable & Sendable>: Sendable {
-  var claims: Claims
-  var features: Features
-  var kept: KeptEntitlement
-  /// Whether the server's last answer arrived in this process.
-  var isFresh: Bool
-
-  func entitlement(at now: Date) -> Entitlement<Features>? {
-    guard now.timeIntervalSince1970 < claims.exp else { return nil }
-    return Entitlement(
-      features: features, tier: claims.tier, status: EntitlementStatus(rawValue: claims.status),
-      isAccessGranted: claims.isAccessGranted,
-      validUntil: claims.validUntil.map { Date(timeIntervalSince1970: $0) },
-      offlineGraceUntil: claims.isAccessGranted ? Date(timeIntervalSince1970: claims.exp) : nil,
-      pairing: kept.pairing, everHadAccess: kept.everHadAccess, source: isFresh ? .server : .cache,
-      verifiedAt: Date(timeIntervalSince1970: claims.iat))
+  init(from decoder: any Decoder) throws {
+    features = try decoder.container(keyedBy: JSON.Name.self).decode(
+      Features.self, forKey: JSON.Name(stringValue: "features"))
   }
 }
 
-/// Base64url without padding (RFC 4648 section 5).
-enum Base64URL {
-  static func data(_ text: some StringProtocol) -> Data? {
-    let base64 = text.replacingOccurrences(of: "-", with: "+").replacingOccurrences(of: "_", with: "/")
-    return Data(base64Encoded: base64 + String(repeating: "=", count: (4 - base64.count % 4) % 4))
+/// A verified entitlement in memory. Only the token is believed; it is verified again at each launch.
+final class Held: Sendable {
+  let token: String
+  let claims: Claims
+  let features: AnyFeatures
+  let pairing: Pairing?
+  let everHadAccess: Bool
+
+  init(token: String, claims: Claims, features: AnyFeatures, pairing: Pairing?, everHadAccess: Bool) {
+    self.token = token
+    self.claims = claims
+    self.features = features
+    self.pairing = pairing
+    self.everHadAccess = everHadAccess
   }
 
-  static func string(_ data: Data) -> String {
-    data.base64EncodedString().replacingOccurrences(of: "+", with: "-")
-      .replacingOccurrences(of: "/", with: "_").replacingOccurrences(of: "=", with: "")
+  /// The form in the store.
+  var json: JSON {
+    .members(("token", .text(token)), ("pairing", pairing?.json), ("everHadAccess", .flag(everHadAccess)))
   }
 }
 
 /// A digest as text, for the names of files.
 enum SHA256Hex {
-  static func of(_ text: String) -> String {
-    SHA256.hash(data: Data(text.utf8)).map { String($0 >> 4, radix: 16) + String($0 & 15, radix: 16) }
-      .joined()
+  @inline(never) static func of(_ text: String) -> String {
+    var hex = ""
+    for byte in SHA256.hash(data: text.bytes) {
+      hex += String(byte >> 4, radix: 16) + String(byte & 15, radix: 16)
+    }
+    return hex
   }
 }

@@ -11,21 +11,13 @@ extension Receiptd {
   /// nothing is kept.
   /// - Parameter free: the features without access, by default those of the entitlement.
   public static func fake(_ entitlement: Entitlement<Features>, free: Features? = nil) -> Receiptd<Features> {
-    let server = FakeServer(bundleID: "fake")
-    var configuration = ReceiptdConfiguration(server: FakeServer.address, bundleID: server.bundleID)
-    configuration.transport = server
-    configuration.store = MemoryStore()
-    configuration.queues = MemoryStore()
-    let fake = Receiptd(configuration, free: free ?? entitlement.features, customer: .device("fake"))
-    server.show(entitlement, at: Date())
-    if entitlement.source != .none {
-      let answer = server.answer(for: "fake")
-      let held = Held(
-        claims: answer.claims, features: entitlement.features,
-        kept: KeptEntitlement(
-          token: answer.token, pairing: entitlement.pairing, everHadAccess: entitlement.everHadAccess),
-        isFresh: entitlement.source == .server)
-      fake.board.state.with { $0.held = held }
+    let server = FakeServer()
+    let fake = Receiptd(
+      server.configuration, free: free ?? entitlement.features, customer: .device("fake"),
+      token: { _ in "fake" })
+    server.show(Answer(entitlement))
+    if entitlement.source != .none, let held = server.held(features: entitlement.features) {
+      fake.core.board.show(held, isFresh: entitlement.source == .server)
     }
     return fake
   }
@@ -33,116 +25,100 @@ extension Receiptd {
   /// Makes a fake show another entitlement, as if the server had said so. It has no effect on a real client.
   public func pretend(_ entitlement: Entitlement<Features>) async {
     guard let server = configuration.transport as? FakeServer else { return }
-    server.show(entitlement, at: Date())
+    server.show(Answer(entitlement))
     _ = try? await refresh()
   }
 }
 
+/// What a fake server answers.
+private final class Answer: Sendable {
+  /// The claims of the token, without those of the customer.
+  let claims: [(name: String, value: JSON?)]
+  let pairing: Pairing?
+  let everHadAccess: Bool
+  let trial: JSON
+
+  init<Features>(_ entitlement: Entitlement<Features>) {
+    let start = entitlement.verifiedAt ?? Date()
+    let end = entitlement.validUntil
+    let exp = entitlement.offlineGraceUntil ?? Date(timeIntervalSinceNow: 7 * 86_400)
+    claims = [
+      ("iss", .text("receiptd")), ("aud", .text("fake")), ("tier", JSON(entitlement.tier)),
+      ("status", .text(entitlement.status.rawValue)),
+      ("isAccessGranted", .flag(entitlement.isAccessGranted)),
+      ("iat", .number(start.timeIntervalSince1970.rounded(.down))),
+      ("exp", .number(exp.timeIntervalSince1970)), ("validUntil", JSON(end?.timeIntervalSince1970)),
+      ("features", (try? JSONEncoder().encode(entitlement.features)).flatMap(JSON.init)),
+    ]
+    pairing = entitlement.pairing
+    everHadAccess = entitlement.everHadAccess
+    trial = .members(("startedAt", JSON(start)), ("endsAt", end.map { JSON($0) }))
+  }
+}
+
 /// A server in memory that signs like receiptd, for ``Receiptd/fake(_:free:)``.
-final class FakeServer: Transport {
-  private struct State: Sendable {
-    var features = Data("{}".utf8)
-    var claims: Claims
-    var pairing: Pairing?
-    var everHadAccess = false
-    var customer = "fake"
-  }
-
-  static let address: URL = {
-    // A constant that is an address.
-    URL(string: "https://receiptd.invalid") ?? URL(fileURLWithPath: "/")
-  }()
-
-  let bundleID: String
+private final class FakeServer: Transport {
   private let key = Curve25519.Signing.PrivateKey()
-  private let state: Protected<State>
+  private let answer = Protected<Answer?>(nil)
 
-  init(bundleID: String) {
-    self.bundleID = bundleID
-    let claims = Claims(
-      iss: "receiptd", aud: bundleID, sub: "", tier: nil, status: "expired", isAccessGranted: false, iat: 0,
-      exp: 0)
-    state = Protected(State(claims: claims))
+  /// A configuration with this server, where nothing is kept.
+  var configuration: ReceiptdConfiguration {
+    var configuration = ReceiptdConfiguration(
+      server: URL(string: "https://receiptd.invalid") ?? URL(fileURLWithPath: "/"), bundleID: "fake")
+    configuration.transport = self
+    configuration.store = MemoryStore()
+    configuration.queues = MemoryStore()
+    return configuration
   }
 
-  func show<Features>(_ entitlement: Entitlement<Features>, at now: Date) {
-    state.with {
-      $0.features = (try? JSONEncoder().encode(entitlement.features)) ?? Data("{}".utf8)
-      $0.pairing = entitlement.pairing
-      $0.everHadAccess = entitlement.everHadAccess
-      $0.claims.tier = entitlement.tier
-      $0.claims.status = entitlement.status.rawValue
-      $0.claims.isAccessGranted = entitlement.isAccessGranted
-      $0.claims.iat = (entitlement.verifiedAt ?? now).timeIntervalSince1970.rounded(.down)
-      $0.claims.exp =
-        (entitlement.offlineGraceUntil ?? now.addingTimeInterval(7 * 86_400)).timeIntervalSince1970
-      $0.claims.validUntil = entitlement.validUntil?.timeIntervalSince1970
-    }
+  func show(_ new: Answer) { answer.with { $0 = new } }
+
+  /// A signed token for a customer, and its payload.
+  private func token(_ answer: Answer, for customer: String) -> (token: String, payload: Data) {
+    let payload = JSON.members(answer.claims + [("sub", .text(customer))]).data
+    let header = Base64URL.string(#"{"alg":"EdDSA","kid":"fake","typ":"JWT"}"#.bytes)
+    let text = "\(header).\(Base64URL.string(payload))"
+    let signature = (try? key.signature(for: text.bytes)) ?? Data()
+    return ("\(text).\(Base64URL.string(signature))", payload)
   }
 
-  /// A signed token for a customer.
-  func answer(for customer: String) -> (claims: Claims, token: String) {
-    let state = state.with { state -> State in
-      state.claims.sub = customer
-      return state
-    }
-    var payload = (try? JSONEncoder().encode(state.claims)) ?? Data("{}".utf8)
-    // The features are JSON already, so they are put in as they are.
-    payload.removeLast()
-    payload += Data(#","features":"#.utf8) + state.features + Data("}".utf8)
-    let header = Data(#"{"alg":"EdDSA","kid":"fake","typ":"JWT"}"#.utf8)
-    let text = "\(Base64URL.string(header)).\(Base64URL.string(payload))"
-    let signature = (try? key.signature(for: Data(text.utf8))) ?? Data()
-    return (state.claims, "\(text).\(Base64URL.string(signature))")
-  }
-
-  private struct Body: Decodable {
-    var deviceID: String?
+  /// What a client holds after an answer of this server.
+  func held(features: AnyFeatures) -> Held? {
+    guard let answer = answer.with({ $0 }) else { return nil }
+    let (token, payload) = token(answer, for: "fake")
+    guard let claims = Claims(payload, app: "fake", customer: "fake") else { return nil }
+    return Held(
+      token: token, claims: claims, features: features, pairing: answer.pairing,
+      everHadAccess: answer.everHadAccess)
   }
 
   func send(_ request: TransportRequest) async throws -> TransportResponse {
-    let path = request.url.path.split(separator: "/").map(String.init)
-    if path.last == "jwks.json" {
-      let x = Base64URL.string(key.publicKey.rawRepresentation)
-      return Self.json(200, #"{"keys":[{"kty":"OKP","crv":"Ed25519","kid":"fake","x":"\#(x)"}]}"#)
-    }
-    if path.count >= 4, ["devices", "profiles"].contains(path[2]) { state.with { $0.customer = path[3] } }
-    if let device = request.body.flatMap({ try? JSONDecoder().decode(Body.self, from: $0) })?.deviceID {
-      state.with { $0.customer = device }
-    }
+    TransportResponse(status: 200, body: response(to: request))
+  }
+
+  private func response(to request: TransportRequest) -> Data {
+    let path = request.url.path.components(separatedBy: "/")
     switch path.last {
-    case "entitlements", "premium", "validate", "trials": return entitlements(isTrial: path.last == "trials")
-    case "events": return Self.json(202, #"{"success":true,"accepted":0}"#)
-    case "pairing-codes":
-      return Self.json(201, #"{"success":true,"code":"7KQ4-M2XD","expiresAt":"2100-01-01T00:00:00Z"}"#)
-    case "parent":
-      return Self.json(200, #"{"success":true,"pairing":{"role":"child","state":"active","reason":null}}"#)
-    case "consent": return Self.json(200, #"{"success":true}"#)
-    default: return Self.json(200, #"{"success":true,"children":[]}"#)
+    case "jwks.json":
+      let x = Base64URL.string(key.publicKey.rawRepresentation)
+      return #"{"keys":[{"kty":"OKP","crv":"Ed25519","kid":"fake","x":"\#(x)"}]}"#.bytes
+    case "events": return #"{"accepted":0}"#.bytes
+    case "pairing-codes": return #"{"code":"7KQ4-M2XD","expiresAt":"2100-01-01T00:00:00Z"}"#.bytes
+    case "parent": return #"{"pairing":{"role":"child","state":"active"}}"#.bytes
+    case "entitlements", "premium", "validate", "trials":
+      guard let answer = answer.with({ $0 }) else { return "{}".bytes }
+      // The path or the body names the customer.
+      let body = request.body.flatMap(JSON.init)?["deviceID"]?.text
+      let customer = body ?? path.dropLast().last ?? ""
+      return JSON.members(
+        (
+          "entitlements",
+          .members(
+            ("entitlementToken", .text(token(answer, for: customer).token)),
+            ("everHadAccess", .flag(answer.everHadAccess)))
+        ), ("pairing", answer.pairing?.json), ("trial", answer.trial)
+      ).data
+    default: return #"{"children":[]}"#.bytes
     }
-  }
-
-  private func entitlements(isTrial: Bool) -> TransportResponse {
-    struct Answer: Encodable {
-      struct Member: Encodable {
-        var entitlementToken: String
-        var everHadAccess: Bool
-      }
-      var entitlements: Member
-      var pairing: Pairing?
-      var trial: Trial?
-    }
-    let state = state.with { $0 }
-    let (claims, token) = answer(for: state.customer)
-    let end = claims.validUntil.map { Date(timeIntervalSince1970: $0) }
-    let answer = Answer(
-      entitlements: .init(entitlementToken: token, everHadAccess: state.everHadAccess),
-      pairing: state.pairing,
-      trial: isTrial ? Trial(startedAt: Date(timeIntervalSince1970: claims.iat), endsAt: end) : nil)
-    return TransportResponse(status: 200, body: (try? API.encoder.encode(answer)) ?? Data())
-  }
-
-  private static func json(_ status: Int, _ text: String) -> TransportResponse {
-    TransportResponse(status: status, body: Data(text.utf8))
   }
 }

@@ -124,9 +124,9 @@ public struct OrderedAccess: Sendable, Hashable {
 /// What remains of a trial or a grace period.
 public struct TimeLeft: Sendable, Hashable {
   /// ``EntitlementStatus/trial`` or ``EntitlementStatus/grace``.
-  public var status: EntitlementStatus
+  public let status: EntitlementStatus
   /// The days that remain, the current one included: 1 on the last day, 0 after the end.
-  public var days: Int
+  public let days: Int
 
   /// `nil` outside of a trial and a grace period, and where it has no end.
   public init?<Features>(_ entitlement: Entitlement<Features>, at now: Date) {

@@ -5,41 +5,9 @@ import Foundation
 /// Make one for the app's life, call ``run()`` in a task, and ``signIn(_:)`` when the customer is known. Only one process may
 /// use a store at a time.
 public actor Receiptd<Features: Codable & Sendable> {
-  /// The configuration with which the client was created.
-  public nonisolated let configuration: ReceiptdConfiguration
-  nonisolated let board: Board<Features>
-  let api: API
-  let verdict: (@Sendable (Customer) async -> DeviceVerdict<Features>?)?
-
-  /// The signed-in customer. The number grows with each change, so that a late response is recognized.
-  var customer: Customer?
-  var generation = 0
-
-  private var isLoaded = false
-  private var keySet = KeySet()
-  /// The uptime when keys were fetched last.
-  private var keysAskedAt = -TimeInterval.infinity
-  private var requestNumber = 0
-  /// The number of the request whose response is held.
-  private var heldNumber = 0
-  private var refreshing: (generation: Int, task: Task<Entitlement<Features>, any Error>)?
-
-  var proofs: [QueuedProof] = []
-  var events = EventQueue()
-  let proofTurn = Turnstile()
-  let eventTurn = Turnstile()
-  var proofPace = Pace()
-  /// The pace of single purchases whose failure says nothing about the others.
-  var itemPaces: [UUID: Pace] = [:]
-  var outcomes: [UUID: Result<Entitlement<Features>, any Error>] = [:]
-  var waiting: [UUID: Int] = [:]
-  var eventPace = Pace()
-  var eventsSince: TimeInterval?
-  var refreshPace = Pace()
-  var refreshDue: TimeInterval = 0
-  var isRunning = false
-  var isWoken = false
-  var sleeper: Task<Void, Never>?
+  /// The client without the type of the features.
+  nonisolated let core: Core
+  private let free: Features
 
   /// Creates a client. It reads nothing yet.
   /// - Parameters:
@@ -53,344 +21,140 @@ public actor Receiptd<Features: Codable & Sendable> {
     token: @escaping @Sendable (_ refresh: Bool) async throws -> String? = { _ in nil },
     deviceVerdict: (@Sendable (Customer) async -> DeviceVerdict<Features>?)? = nil
   ) {
-    self.configuration = configuration
-    api = API(configuration: configuration, token: token)
-    board = Board(free: free, clock: configuration.clock)
-    verdict = deviceVerdict
+    self.init(configuration, free: free, customer: nil, token: token, deviceVerdict: deviceVerdict)
   }
 
-  /// Creates a fake with a signed-in customer.
-  init(_ configuration: ReceiptdConfiguration, free: Features, customer: Customer) {
-    self.configuration = configuration
-    api = API(configuration: configuration, token: { _ in "fake" })
-    board = Board(free: free, clock: configuration.clock)
-    verdict = nil
-    self.customer = customer
+  /// Creates a client with a signed-in customer, for a fake.
+  init(
+    _ configuration: ReceiptdConfiguration, free: Features, customer: Customer?,
+    token: @escaping @Sendable (Bool) async throws -> String?,
+    deviceVerdict: (@Sendable (Customer) async -> DeviceVerdict<Features>?)? = nil
+  ) {
+    self.free = free
+    var verdict: (@Sendable (Customer) async -> Access?)?
+    if let deviceVerdict {
+      verdict = { customer in
+        guard let found = await deviceVerdict(customer) else { return nil }
+        return Access(deviceVerdict: found.features, tier: found.tier, validUntil: found.validUntil)
+      }
+    }
+    core = Core(
+      configuration, free: free, customer: customer, token: token, verdict: verdict,
+      features: { try JSONDecoder().decode(FeaturesMember<Features>.self, from: $0).features })
   }
 
-  // MARK: State
+  /// The configuration with which the client was created.
+  public nonisolated var configuration: ReceiptdConfiguration { core.configuration }
+
+  private nonisolated func entitlement(_ access: Access) -> Entitlement<Features> {
+    Entitlement(access, free: free)
+  }
+
+  // MARK: Access
 
   /// What the customer may do now. It needs no network and no disk: the free features while nothing is known.
-  public nonisolated var current: Entitlement<Features> { board.current }
+  public nonisolated var current: Entitlement<Features> { entitlement(core.board.current) }
 
-  /// The entitlement now, and each change of it. Each call makes a stream of its own.
-  public nonisolated var updates: AsyncStream<Entitlement<Features>> { board.stream() }
-
-  var uptime: TimeInterval { configuration.clock.uptime().seconds }
-
-  // MARK: Customer
+  /// The entitlement now, and each change of it. Each call makes a stream of its own that begins with the current entitlement. Only
+  /// the latest waits for a slow reader.
+  public nonisolated var updates: AsyncStream<Entitlement<Features>> {
+    let (board, free) = (core.board, free)
+    return AsyncStream(bufferingPolicy: .bufferingNewest(1)) { continuation in
+      let listener = Board.Listener { continuation.yield(Entitlement($0, free: free)) }
+      continuation.onTermination = { [weak board] _ in board?.remove(listener) }
+      board.add(listener)
+      listener.tell(board.current)
+    }
+  }
 
   /// Makes this customer the current one, and refreshes in the background.
   /// - Returns: what is kept of the customer, at once.
   @discardableResult
   public func signIn(_ customer: Customer) async -> Entitlement<Features> {
-    enter(customer)
-    if isRunning {
-      wake()
-    } else {
-      Task { _ = try? await refresh() }
-    }
-    return current
-  }
-
-  /// Makes the customer the current one without a request.
-  func enter(_ customer: Customer) {
-    load()
-    refreshDue = uptime
-    refreshPace.succeed()
-    proofPace.succeed()
-    if customer == self.customer { return }
-    generation += 1
-    self.customer = customer
-    let held = kept(of: customer)
-    heldNumber = 0
-    board.state.with {
-      $0.held = held
-      $0.verdict = nil
-    }
-    board.publish()
+    entitlement(await core.signIn(customer))
   }
 
   /// Ends the customer's session and forgets what is kept of the customer's entitlement. Purchases that the server has not yet
   /// answered stay, and are sent when the same customer signs in again.
-  public func signOut() async {
-    load()
-    if let customer { try? configuration.store.remove(StoreKeys.entitlement(of: customer)) }
-    generation += 1
-    customer = nil
-    hide()
-  }
-
-  private func hide() {
-    board.state.with {
-      $0.held = nil
-      $0.verdict = nil
-    }
-    board.publish()
-  }
-
-  // MARK: Refresh
+  public func signOut() async { await core.signOut() }
 
   /// Asks the server what the customer may do. Calls at the same time share one request.
   /// - Throws: ``ReceiptdError``; ``current`` is what is kept then.
   @discardableResult
-  public func refresh() async throws -> Entitlement<Features> {
-    load()
-    guard let customer else { throw ReceiptdError.notSignedIn }
-    if let refreshing, refreshing.generation == generation { return try await refreshing.task.value }
-    let generation = generation
-    let task = Task { try await refreshOnce(customer, generation) }
-    refreshing = (generation, task)
-    defer { if refreshing?.generation == generation { refreshing = nil } }
-    return try await task.value
+  public func refresh() async throws -> Entitlement<Features> { entitlement(try await core.refresh()) }
+
+  /// Does what is due until the task is cancelled: refreshes when the entitlement changes and at the refresh interval, sends
+  /// purchases and events, and repeats what failed. Call it once, in a task that lives as long as the app.
+  public func run() async { await core.run() }
+
+  // MARK: Purchases
+
+  /// Shows a purchase to the server. It waits on disk until the server has answered finally, also after the app was ended, so a
+  /// purchase is never lost: after an error whose advice is not ``ReceiptdError/Advice/giveUp``, ``run()`` sends it again.
+  /// Finish the StoreKit transaction after a result, or after an error with that advice.
+  /// - Throws: ``ReceiptdError``.
+  @discardableResult
+  public func submit(_ proof: Proof) async throws -> Entitlement<Features> {
+    entitlement(try await core.submit(proof))
   }
 
-  private func refreshOnce(_ customer: Customer, _ generation: Int) async throws -> Entitlement<Features> {
-    if let refusal = refreshPace.refusal(at: uptime) { throw refusal }
-    do {
-      let number = nextNumber()
-      let answer = try API.read(
-        API.EntitlementsAnswer.self, from: try await proving(API.entitlements(of: customer)))
-      let entitlement = try await adopt(answer, pairing: answer.pairing, of: customer, generation, number)
-      refreshPace.succeed()
-      serverAnswered()
-      scheduleRefresh()
-      return entitlement
-    } catch {
-      guard generation == self.generation, let error = error as? ReceiptdError else { throw error }
-      await refreshFailed(error, customer, generation)
-      throw error
-    }
-  }
-
-  private func refreshFailed(_ error: ReceiptdError, _ customer: Customer, _ generation: Int) async {
-    refreshPace.fail(
-      error, at: uptime, random: configuration.random(),
-      first: current.source == .none ? Pace.urgent : Pace.background)
-    refreshDue = refreshPace.due
-    if error.code == .forbidden {
-      // The access token is another user's: nothing of this customer may show.
-      if error.status == 403 { try? configuration.store.remove(StoreKeys.entitlement(of: customer)) }
-      hide()
-      return
-    }
-    guard error.advice == .retry else { return }
-    let found = current.source == .none || current.source == .device ? await verdict?(customer) : nil
-    guard generation == self.generation else { return }
-    board.state.with {
-      $0.held?.isFresh = false
-      $0.verdict = found
-    }
-    board.publish()
-  }
-
-  /// Sends a call; a device that the server does not recognize proves itself with the latest proof, once.
-  func proving(_ call: API.Call) async throws -> TransportResponse {
-    do {
-      return try await api.send(call)
-    } catch let error as ReceiptdError where error.advice == .restore {
-      guard let customer = call.customer, try await proveDevice(customer) else { throw error }
-      return try await api.send(call)
-    }
-  }
-
-  /// The latest things that show the device's Apple Account.
-  private struct DeviceProof: Codable {
-    var signedTransaction: String?
-    var signedAppTransaction: String?
-  }
-
-  /// Keeps a proof of the device's Apple Account, with which the server takes a new secret after a loss.
-  func keepProof(signedTransaction: String? = nil, signedAppTransaction: String? = nil) {
-    guard signedTransaction != nil || signedAppTransaction != nil else { return }
-    var proof = decoded(DeviceProof.self, StoreKeys.deviceProof, in: configuration.queues) ?? DeviceProof()
-    if let signedTransaction { proof.signedTransaction = signedTransaction }
-    if let signedAppTransaction { proof.signedAppTransaction = signedAppTransaction }
-    save(proof, StoreKeys.deviceProof, in: configuration.queues)
-  }
-
-  /// The latest app transaction that the app gave; `nil` for none.
-  var keptAppTransaction: String? {
-    decoded(DeviceProof.self, StoreKeys.deviceProof, in: configuration.queues)?.signedAppTransaction
-  }
-
-  private func proveDevice(_ customer: Customer) async throws -> Bool {
-    guard case .device = customer,
-      let proof = decoded(DeviceProof.self, StoreKeys.deviceProof, in: configuration.queues)
-    else { return false }
-    do {
-      if let transaction = proof.signedTransaction {
-        _ = try await api.send(api.call(.proof(.signedTransaction(transaction)), of: customer))
-      } else if let app = proof.signedAppTransaction {
-        _ = try await api.send(trialCall(app, of: customer))
-      }
-      return true
-    } catch let error as ReceiptdError where error.code == .pairedDevice {
-      // A child has no trial, but its app transaction was a proof.
-      return true
-    } catch let error as ReceiptdError where !error.isFinal && error.advice != .restore {
-      throw error
-    } catch is ReceiptdError {
-      return false
-    }
-  }
-
-  func trialCall(_ appTransaction: String, of customer: Customer) throws -> API.Call {
-    try api.post(
-      ["trials"],
-      ["deviceID": customer.id, "bundleID": configuration.bundleID, "signedAppTransaction": appTransaction],
-      of: customer)
-  }
-
-  func nextNumber() -> Int {
-    requestNumber += 1
-    return requestNumber
-  }
-
-  // MARK: Tokens
-
-  /// Takes the token of a response, if it is genuine and not older than the held one.
-  /// - Parameter number: the number of the request, because two responses of the same second may arrive in either order.
-  func adopt(
-    _ answer: API.EntitlementsAnswer, pairing: Pairing?, of customer: Customer, _ generation: Int,
-    _ number: Int
+  /// Shows all of StoreKit's transactions, after a restore and at each launch.
+  /// - Parameter appTransaction: `AppTransaction.shared`, which shows an owner from before a date and the Apple Account.
+  /// - Throws: ``ReceiptdError`` if the server refused a transaction and the customer has no access, or cannot answer now.
+  @discardableResult
+  public func sync(
+    _ signedTransactions: [String], appTransaction: String?
   ) async throws -> Entitlement<Features> {
-    guard let token = answer.entitlements.entitlementToken else {
-      throw ReceiptdError.unverified("the response has no token")
-    }
-    let (claims, payload) = try await verify(token, of: customer)
-    guard generation == self.generation else { throw ReceiptdError.customerChanged }
-    let before = board.state.with { $0.held }
-    if let before {
-      if claims.iat < before.claims.iat {
-        throw ReceiptdError.unverified("the token is older than the held one")
-      }
-      if claims.iat == before.claims.iat, number < heldNumber { return current }
-    }
-    let features: Features
-    do {
-      features = try KeySet.features(Features.self, in: payload)
-    } catch {
-      throw ReceiptdError.featuresUnreadable("\(error)")
-    }
-    let kept = KeptEntitlement(
-      token: token, pairing: pairing,
-      everHadAccess: answer.entitlements.everHadAccess ?? before?.kept.everHadAccess ?? claims.isAccessGranted
-    )
-    let clock = configuration.clock
-    board.state.with {
-      $0.held = Held(claims: claims, features: features, kept: kept, isFresh: true)
-      $0.verdict = nil
-      // A response of the same second is perhaps a replay, and tells no time.
-      if claims.iat > before?.claims.iat ?? 0 { $0.time.hear(Date(timeIntervalSince1970: claims.iat), clock) }
-    }
-    heldNumber = number
-    save(kept, StoreKeys.entitlement(of: customer), in: configuration.store)
-    saveTime()
-    board.publish()
-    var entitlement = current
-    entitlement.remark = answer.code
-    return entitlement
+    entitlement(try await core.sync(signedTransactions, appTransaction: appTransaction))
   }
 
-  private func verify(_ token: String, of customer: Customer) async throws -> (claims: Claims, payload: Data)
-  {
-    // A withdrawn key is noticed within a day, also where an attacker signs with it.
-    if board.now.timeIntervalSince1970 - keySet.fetchedAt > 86_400 { try? await fetchKeys() }
-    do {
-      return try keySet.verify(token, app: configuration.bundleID, customer: customer.id)
-    } catch KeySet.Refusal.unknownKey {
-      guard uptime - keysAskedAt >= 60 else { throw ReceiptdError.unverified("the token's key is unknown") }
-      try await fetchKeys()
-      do {
-        return try keySet.verify(token, app: configuration.bundleID, customer: customer.id)
-      } catch {
-        throw ReceiptdError.unverified("the server's key set does not have the token's key")
-      }
-    } catch {
-      throw ReceiptdError.unverified("the token is not genuine, or not this customer's of this app")
-    }
+  /// Queues an event for the server's numbers. It is kept on disk, sent with others, and counted once. An event whose name or
+  /// properties the server would refuse is dropped: 1 to 64 letters, digits, `_`, `-` and `.`, beginning with a letter, and 2 KiB
+  /// of properties.
+  public func track(_ event: String, _ properties: [String: EventValue] = [:]) async {
+    await core.track(event, properties)
   }
 
-  private func fetchKeys() async throws {
-    let response = try await api.send(API.keySet)
-    keysAskedAt = uptime
-    guard let new = try? KeySet(response.body, at: board.now), !new.keys.isEmpty else {
-      throw ReceiptdError.unexpected(status: response.status, "the key set cannot be read")
-    }
-    keySet = new
-    save(new, StoreKeys.keySet, in: configuration.store)
-    // What a withdrawn key signed is no longer believed.
-    guard let customer, let held = board.state.with({ $0.held }) else { return }
-    if (try? new.verify(held.kept.token, app: configuration.bundleID, customer: customer.id)) == nil {
-      try? configuration.store.remove(StoreKeys.entitlement(of: customer))
-      hide()
-    }
+  // MARK: Devices
+
+  /// Starts the app's own free time, or reads it. Call it at each launch: the app transaction also proves the device.
+  /// - Parameter appTransaction: the `jwsRepresentation` of `AppTransaction.shared`.
+  /// - Throws: ``ReceiptdError``.
+  @discardableResult
+  public func startTrial(appTransaction: String) async throws -> Trial {
+    try await core.startTrial(appTransaction: appTransaction)
   }
 
-  private func kept(of customer: Customer) -> Held<Features>? {
-    guard
-      let kept = decoded(KeptEntitlement.self, StoreKeys.entitlement(of: customer), in: configuration.store),
-      let (claims, payload) = try? keySet.verify(
-        kept.token, app: configuration.bundleID, customer: customer.id),
-      let features = try? KeySet.features(Features.self, in: payload)
-    else { return nil }
-    return Held(claims: claims, features: features, kept: kept, isFresh: false)
+  /// Makes a code that the parent's device shows, and a child's device sends with ``join(code:name:appTransaction:)`` within ten minutes.
+  /// - Throws: ``ReceiptdError``.
+  public func pairingCode() async throws -> PairingCode { try await core.pairingCode() }
+
+  /// Joins the parent's device whose code this is. From then on this device has its parent's features.
+  ///
+  /// With an app transaction, the latest that ``startTrial(appTransaction:)``, ``sync(_:appTransaction:)`` or this call was given,
+  /// no other Apple Account gets a secret for this device, and this one gets a new secret after a loss.
+  /// - Parameters:
+  ///   - name: the name that the parent sees, such as "Emma's iPad".
+  ///   - appTransaction: StoreKit's `AppTransaction.shared`, signed.
+  /// - Throws: ``ReceiptdError``.
+  @discardableResult
+  public func join(code: String, name: String? = nil, appTransaction: String? = nil) async throws -> Pairing {
+    try await core.join(code: code, name: name, appTransaction: appTransaction)
   }
 
-  // MARK: Stores
+  /// The devices that are paired to this one, in the order of pairing.
+  /// - Throws: ``ReceiptdError``.
+  public func children() async throws -> [ChildDevice] { try await core.children("GET", ["children"]) }
 
-  /// Reads what was kept, once. Where the keychain is still locked it is read again with the next call.
-  func load() {
-    if isLoaded { return }
-    do {
-      if let data = try configuration.store.read(StoreKeys.keySet) {
-        keySet = (try? JSONDecoder().decode(KeySet.self, from: data)) ?? KeySet()
-      }
-      let time = try configuration.store.read(StoreKeys.clock)
-        .flatMap { try? JSONDecoder().decode(TimeKeeper.self, from: $0) }
-      let (proofs, events) = (
-        try configuration.queues.read(StoreKeys.proofs), try configuration.queues.read(StoreKeys.events)
-      )
-      isLoaded = true
-      if var time {
-        // From now on the monotonic clock counts, also after a restart without the server.
-        time.note(configuration.clock)
-        board.state.with { $0.time = time }
-      }
-      // What was queued before the store could be read comes after what was kept.
-      self.proofs =
-        (proofs.flatMap { try? API.decoder.decode([QueuedProof].self, from: $0) } ?? []) + self.proofs
-      var kept = events.flatMap { try? API.decoder.decode(EventQueue.self, from: $0) } ?? EventQueue()
-      for event in self.events.events { kept.append(event) }
-      self.events = kept
-      if !kept.events.isEmpty { eventsSince = uptime - configuration.eventDelay }
-      // The customer may have signed in while the keychain was locked.
-      if let customer, board.state.with({ $0.held == nil }) {
-        let held = self.kept(of: customer)
-        board.state.with { $0.held = held }
-        board.publish()
-      }
-    } catch {
-      // Left for the next call.
-    }
+  /// Ends the pairing of a child's device.
+  /// - Returns: the remaining devices.
+  /// - Throws: ``ReceiptdError``; ``ReceiptdError/Code-swift.struct/notFound`` if the device is not paired.
+  @discardableResult
+  public func unpair(child: String) async throws -> [ChildDevice] {
+    try await core.children("DELETE", ["children", child])
   }
 
-  func saveTime() { save(board.state.with { $0.time }, StoreKeys.clock, in: configuration.store) }
-
-  func saveProofs() { if isLoaded { save(proofs, StoreKeys.proofs, in: configuration.queues) } }
-
-  func saveEvents() { if isLoaded { save(events, StoreKeys.events, in: configuration.queues) } }
-
-  /// A value that cannot be written stays in memory: the next change writes it.
-  private func save(_ value: some Encodable, _ key: String, in store: any EntitlementStore) {
-    guard let data = try? API.encoder.encode(value) else { return }
-    try? store.write(data, for: key)
-  }
-
-  private func decoded<Value: Decodable>(
-    _ type: Value.Type, _ key: String, in store: any EntitlementStore
-  ) -> Value? {
-    (try? store.read(key)).flatMap { try? API.decoder.decode(type, from: $0) }
-  }
+  /// Gives or withdraws the customer's consent to answer Apple about refunds.
+  /// - Throws: ``ReceiptdError``.
+  public func consent(_ given: Bool) async throws { try await core.consent(given) }
 }

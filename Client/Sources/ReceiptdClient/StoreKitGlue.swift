@@ -1,5 +1,6 @@
-// This file cannot be compiled where the package is developed (Linux). It only translates between StoreKit 2 and the client, and
-// was checked by reading against StoreKit's public interface (iOS 16, macOS 13, watchOS 9, tvOS 16, visionOS 1).
+// This file cannot run where the package is developed (Linux). It only translates between StoreKit 2 and the client, was checked by
+// reading against StoreKit's public interface (iOS 16, macOS 13, watchOS 9, tvOS 16, visionOS 1), and is type-checked against a
+// stand-in for StoreKit by scripts/harness/check-client.
 
 #if canImport(StoreKit)
 import Foundation
@@ -51,15 +52,17 @@ extension Receiptd {
   public func purchase(
     _ product: Product, options: Set<Product.PurchaseOption> = []
   ) async throws -> PurchaseOutcome<Features> {
-    let result = try await product.purchase(options: options.union(accountOptions))
+    let result = try await product.purchase(options: options.union(await accountOptions))
     return try await handle(result)
   }
   #endif
 
   /// The purchase options that name the signed-in user, for SwiftUI's `PurchaseAction` and for visionOS.
   public var accountOptions: Set<Product.PurchaseOption> {
-    if case .user(let id)? = customer { return [.appAccountToken(id)] }
-    return []
+    get async {
+      if case .user(let id)? = await core.customer { return [.appAccountToken(id)] }
+      return []
+    }
   }
 
   /// Takes the result of a purchase that the app made itself.

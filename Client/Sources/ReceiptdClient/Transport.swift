@@ -22,6 +22,11 @@ public struct TransportRequest: Sendable, Hashable {
     self.headers = headers
     self.body = body
   }
+
+  /// Whether two requests are the same.
+  public static func == (a: Self, b: Self) -> Bool {
+    a.method == b.method && a.url == b.url && a.headers == b.headers && isSame(a.body, b.body)
+  }
 }
 
 /// An HTTP response.
@@ -37,11 +42,23 @@ public struct TransportResponse: Sendable, Hashable {
   public init(status: Int, headers: [String: String] = [:], body: Data = Data()) {
     self.status = status
     self.body = body
-    self.headers = Dictionary(headers.map { ($0.lowercased(), $1) }) { $1 }
+    var lower: [String: String] = [:]
+    for (name, value) in headers { lower[name.lowercased()] = value }
+    self.headers = lower
+  }
+
+  /// Whether two responses are the same.
+  public static func == (a: Self, b: Self) -> Bool {
+    a.status == b.status && a.headers == b.headers && isSame(a.body, b.body)
   }
 
   /// A header field by its name in any case.
   public func header(_ name: String) -> String? { headers[name.lowercased()] }
+}
+
+/// Compares bytes. `==` of `Data` is inlined, and is three kilobytes.
+private func isSame(_ a: Data?, _ b: Data?) -> Bool {
+  a.map { NSData(data: $0) } == b.map { NSData(data: $0) }
 }
 
 /// Sends HTTP requests. A test replaces it.
@@ -81,11 +98,21 @@ public final class URLSessionTransport: NSObject, Transport, URLSessionTaskDeleg
 
   /// Sends a request.
   public func send(_ request: TransportRequest) async throws -> TransportResponse {
+    let (data, response) = try await session.data(for: Self.message(request))
+    return try Self.response(response, data)
+  }
+
+  @inline(never) private static func message(_ request: TransportRequest) -> URLRequest {
     var message = URLRequest(url: request.url)
     message.httpMethod = request.method
     message.httpBody = request.body
     for (name, value) in request.headers { message.setValue(value, forHTTPHeaderField: name) }
-    let (data, response) = try await session.data(for: message)
+    return message
+  }
+
+  @inline(never) private static func response(_ response: URLResponse, _ data: Data) throws
+    -> TransportResponse
+  {
     guard let response = response as? HTTPURLResponse else { throw URLError(.badServerResponse) }
     var headers: [String: String] = [:]
     for (name, value) in response.allHeaderFields { headers["\(name)"] = "\(value)" }

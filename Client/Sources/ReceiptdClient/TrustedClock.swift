@@ -12,6 +12,19 @@ public struct Uptime: Sendable, Hashable, Codable {
     self.boot = boot
     self.seconds = seconds
   }
+
+  @inline(never) init?(_ json: JSON?) {
+    guard let boot = json?.text(of: "boot"), let seconds = json?.number(of: "seconds") else { return nil }
+    self.init(boot: boot, seconds: seconds)
+  }
+
+  var json: JSON { .members(("boot", .text(boot)), ("seconds", .number(seconds))) }
+
+  /// Reads a JSON object.
+  public init(from decoder: any Decoder) throws { self = try JSON.decoded(from: decoder, Self.init(_:)) }
+
+  /// Writes a JSON object.
+  public func encode(to encoder: any Encoder) throws { try json.encode(to: encoder) }
 }
 
 /// The clocks of a device. A test replaces them.
@@ -75,8 +88,8 @@ public struct SystemClock: TrustedClock {
 /// While the device runs, the server's latest time goes on with the monotonic clock, and the device's own clock does not matter.
 /// After a restart the time is the latest of three: the server's, the latest that was known, and the device's clock. A
 /// clock that is far ahead then ends offline use until the next response, whose time counts again.
-struct TimeKeeper: Codable, Sendable, Hashable {
-  private struct Mark: Codable, Sendable, Hashable {
+struct TimeKeeper: Sendable {
+  private struct Mark: Sendable {
     /// Seconds since 1970.
     var time: TimeInterval
     var uptime: Uptime
@@ -85,6 +98,18 @@ struct TimeKeeper: Codable, Sendable, Hashable {
     func running(_ now: Uptime) -> TimeInterval? {
       now.boot == uptime.boot ? time + max(0, now.seconds - uptime.seconds) : nil
     }
+
+    init(time: TimeInterval, uptime: Uptime) {
+      self.time = time
+      self.uptime = uptime
+    }
+
+    init?(_ json: JSON?) {
+      guard let time = json?.number(of: "time"), let uptime = Uptime(json?["uptime"]) else { return nil }
+      self.init(time: time, uptime: uptime)
+    }
+
+    var json: JSON { .members(("time", .number(time)), ("uptime", uptime.json)) }
   }
 
   /// The server's latest time.
@@ -92,15 +117,25 @@ struct TimeKeeper: Codable, Sendable, Hashable {
   /// The latest time by the device's clock since a restart without the server.
   private var device: Mark?
 
-  func now(_ clock: any TrustedClock) -> Date {
+  init() {}
+
+  @inline(never) init(_ json: JSON) {
+    server = Mark(json["server"])
+    device = Mark(json["device"])
+  }
+
+  /// The form in the store.
+  var json: JSON { .members(("server", server?.json), ("device", device?.json)) }
+
+  @inline(never) func now(_ clock: any TrustedClock) -> Date {
     let uptime = clock.uptime()
     if let running = server?.running(uptime) { return Date(timeIntervalSince1970: running) }
-    let known = [server?.time, device.map { $0.running(uptime) ?? $0.time }].compactMap { $0 }
-    return Date(timeIntervalSince1970: max(clock.wall().timeIntervalSince1970, known.max() ?? 0))
+    let device = device.map { $0.running(uptime) ?? $0.time } ?? 0
+    return Date(timeIntervalSince1970: max(clock.wall().timeIntervalSince1970, server?.time ?? 0, device))
   }
 
   /// Takes the time of a new response. The time does not go back behind the server's own.
-  mutating func hear(_ time: Date, _ clock: any TrustedClock) {
+  @inline(never) mutating func hear(_ time: Date, _ clock: any TrustedClock) {
     let uptime = clock.uptime()
     let known = server.map { $0.running(uptime) ?? $0.time } ?? 0
     server = Mark(time: max(time.timeIntervalSince1970, known), uptime: uptime)
@@ -108,7 +143,7 @@ struct TimeKeeper: Codable, Sendable, Hashable {
   }
 
   /// Notes the time, so that it is known after a restart.
-  mutating func note(_ clock: any TrustedClock) {
+  @inline(never) mutating func note(_ clock: any TrustedClock) {
     let mark = Mark(time: now(clock).timeIntervalSince1970, uptime: clock.uptime())
     if server?.uptime.boot == mark.uptime.boot {
       server = mark

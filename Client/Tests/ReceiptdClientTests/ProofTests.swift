@@ -267,6 +267,44 @@ import Testing
     #expect(locked.current.isAccessGranted)
     #expect(locked.current.source == .cache)
   }
+
+  @Test(arguments: [true, false])
+  func `a purchase counts more than a response of the same second that may be from before it`(
+    _ purchaseIsSentFirst: Bool
+  ) async throws {
+    let device = Device()
+    let (gate, opener) = AsyncStream<Void>.makeStream()
+    let transport = HeldTransport(
+      device.server, purchaseIsSentFirst ? .request("validate") : .response("entitlements"), until: gate)
+    let client = device.launch(change: { $0.transport = transport })
+    await client.enter(phone)
+    if purchaseIsSentFirst {
+      async let bought = client.submit(.signedTransaction("jws"))
+      await transport.reached()
+      #expect(try await client.refresh().isAccessGranted == false)
+      opener.finish()
+      #expect(try await bought.isAccessGranted)
+    } else {
+      async let read = client.refresh()
+      await transport.reached()
+      #expect(try await client.submit(.signedTransaction("jws")).isAccessGranted)
+      opener.finish()
+      #expect(try await read.isAccessGranted)
+      // The first response is from before the purchase.
+      #expect(device.server.requests("entitlements") == 2)
+    }
+    #expect(client.current.isAccessGranted)
+  }
+
+  @Test func `requests at once make one secret`() async throws {
+    let device = Device()
+    let configuration = device.launch().configuration
+    let secrets = try await withThrowingTaskGroup(of: String.self) { group in
+      for _ in 0..<64 { group.addTask { try configuration.deviceSecret() } }
+      return try await group.reduce(into: Set<String>()) { $0.insert($1) }
+    }
+    #expect(secrets.count == 1)
+  }
 }
 
 /// A keychain that is locked.
@@ -284,4 +322,45 @@ private final class BrokenStore: EntitlementStore {
     store.write(data, for: key)
   }
   func remove(_ key: String) throws { store.remove(key) }
+}
+
+/// Holds the first request to a path before it arrives, or its response after it.
+private final class HeldTransport: Transport {
+  enum Point {
+    case request(String)
+    case response(String)
+  }
+
+  private let server: ScriptedServer
+  private let point: Point
+  private let gate: AsyncStream<Void>
+  private let isReached = Protected(false)
+
+  init(_ server: ScriptedServer, _ point: Point, until gate: AsyncStream<Void>) {
+    (self.server, self.point, self.gate) = (server, point, gate)
+  }
+
+  func reached() async {
+    while !isReached.with({ $0 }) { await Task.yield() }
+  }
+
+  private func isFirst() -> Bool {
+    isReached.with { isReached in
+      defer { isReached = true }
+      return !isReached
+    }
+  }
+
+  func send(_ request: TransportRequest) async throws -> TransportResponse {
+    switch point {
+    case .request(let path) where request.url.path.hasSuffix(path) && isFirst():
+      for await _ in gate {}
+      return try await server.send(request)
+    case .response(let path) where request.url.path.hasSuffix(path):
+      let response = try await server.send(request)
+      if isFirst() { for await _ in gate {} }
+      return response
+    default: return try await server.send(request)
+    }
+  }
 }

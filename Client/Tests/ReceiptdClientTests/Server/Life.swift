@@ -42,9 +42,9 @@ final class Wire: Transport {
     if let body = try? JSONSerialization.jsonObject(with: response.body) as? [String: Any],
       let entitlements = body["entitlements"] as? [String: Any],
       let token = entitlements["entitlementToken"] as? String,
-      let header = Base64URL.data(token.split(separator: ".")[0]),
+      let header = Base64URL.data(String(token.split(separator: ".")[0])),
       let kid = (try? JSONDecoder().decode([String: String].self, from: header))?["kid"],
-      let payload = Base64URL.data(token.split(separator: ".")[1]),
+      let payload = Base64URL.data(String(token.split(separator: ".")[1])),
       let said = try? JSONDecoder().decode(Said.self, from: payload)
     {
       let isKnown = keys.with { keys in
@@ -327,7 +327,7 @@ final class Life: @unchecked Sendable {
     var grants = false
     let waiting = await client.proofs.filter { $0.customer == customer }
     for purchase in purchases[customer] ?? [] {
-      let isKnown = !waiting.contains { $0.work == .proof(.signedTransaction(purchase.signedTransaction)) }
+      let isKnown = !waiting.contains { $0.body.contains(purchase.signedTransaction) }
       if isKnown, try await stage.truth(purchase).grantsAccess { grants = true }
     }
     // A purchase that only waits in the queue may have reached the server by the App Store's notification.

@@ -106,18 +106,17 @@ struct ServerTests {
     let user = UUID()
     let client = await climber(phone, user)
     try await client.refresh()
-    let stolen = try #require(client.board.state.with { $0.held }).kept.token
+    let stolen = try #require(client.core.board.held).token
     try stage.receiptd(["rotate-entitlement-key", "--leaked", "--by", "tests", "--reason", "a leak"])
     stage.killServer()
     try await stage.startServer()
     try stage.advance(seconds: 61)
     // The device's uptime follows the stage's clock.
     try await client.refresh()
-    let new = try #require(client.board.state.with { $0.held }).kept.token
+    let new = try #require(client.core.board.held).token
     #expect(new.split(separator: ".")[0] != stolen.split(separator: ".")[0])
-    try phone.store.write(
-      JSONEncoder().encode(KeptEntitlement(token: stolen, everHadAccess: true)),
-      for: StoreKeys.entitlement(of: .user(user)))
+    phone.store.write(
+      Data(#"{"token":"\#(stolen)","everHadAccess":true}"#.utf8), for: StoreKeys.entitlement(of: .user(user)))
     #expect(await climber(phone, user).current.source == .none)
   }
 

@@ -350,6 +350,25 @@ struct Device {
   }
 }
 
+/// The parts of a client that only tests use.
+extension Receiptd {
+  /// A purchase in the queue.
+  struct Waiting: Sendable {
+    let customer: Customer
+    let body: String
+  }
+
+  func enter(_ customer: Customer) async { await core.enter(customer) }
+  func step() async -> TimeInterval { await core.step() }
+  var proofs: [Waiting] { get async { await core.waiting.map { Waiting(customer: $0, body: $1) } } }
+  var events: EventQueue { get async { await core.events } }
+  var isRunning: Bool { get async { await core.isRunning } }
+}
+
+extension Core {
+  fileprivate var waiting: [(Customer, String)] { proofs.map { ($0.customer, $0.body) } }
+}
+
 /// Runs a call that must throw a `ReceiptdError`.
 func failure<R>(_ body: () async throws -> R) async throws -> ReceiptdError {
   do {

@@ -1,0 +1,3 @@
+// swift-format-ignore-file
+// CryptoKit's interface is that of swift-crypto.
+@_exported import Crypto
