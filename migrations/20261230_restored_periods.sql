@@ -86,6 +86,8 @@ $$;
 -- A view that is replaced loses its option `security_invoker`.
 -- migrate: new transaction
 SELECT public.receiptd_set_rights('support_transactions');
+
+-- migrate: new transaction
 SELECT public.receiptd_set_rights('support_subscriptions');
 
 -- migrate: new transaction

@@ -54,7 +54,7 @@ struct ClaimCheck: Sendable {
       guard asksAgain, decided.verdict.mayHaveChanged else { return .decided(decided) }
       known = decided
     }
-    var reason: String?
+    var (reason, failure): (String?, String?)
     for app in apps {
       do throws(Problem) {
         // The ids may be invented, and the server that runs beside needs a part of Apple's rate.
@@ -63,10 +63,11 @@ struct ClaimCheck: Sendable {
         switch error.code {
         case ServiceError.transactionNotFound.code: break
         case ServiceError.wrongApp("").code, ServiceError.wrongEnvironment("").code: reason = error.detail
-        default: return .decided(DecidedClaim(.failed, error.detail))
+        default: failure = failure ?? error.detail
         }
       }
     }
+    if let failure { return .decided(DecidedClaim(.failed, failure)) }
     return .decided(known ?? DecidedClaim(.unknown, reason))
   }
 

@@ -137,6 +137,13 @@ extension KPIRows {
           SELECT FROM taken n
           WHERE n.original_transaction_id = s.original_transaction_id
             AND n.purchase_date > s.purchase_date AND n.purchase_date < \(asOf))
+        -- Of several transactions of the period the one that ends last counts, unless one of them was refunded.
+        AND NOT EXISTS (
+          SELECT FROM taken c
+          WHERE c.original_transaction_id = s.original_transaction_id AND c.purchase_date = s.purchase_date
+            AND c.product_id = s.store_product_id AND c.transaction_id <> s.transaction_id AND (
+              c.revoked_at < s.expiry_date OR c.expiry_date > s.expiry_date
+              OR c.expiry_date = s.expiry_date AND c.transaction_id < s.transaction_id))
     ),
     """
   }

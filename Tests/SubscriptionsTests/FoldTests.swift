@@ -152,6 +152,31 @@ import Testing
     #expect(SubscriptionFacts([refunded, upgrade]).words(at: 6) == "active/active")
   }
 
+  @Test func `a reversed refund ends the revocations of all copies that were signed before it`() {
+    let refunded = period("1001", from: 0, to: 30, revoked: 5, signed: 5)
+    let copy = period("1002", from: 0, to: 30, revoked: 5, signed: 6)
+    let reversed = period("1001", from: 0, to: 30, signed: 7)
+    for facts in ordersWithRepeats([refunded, copy, reversed]) {
+      #expect(SubscriptionFacts(facts).words(at: 8) == "active/active")
+    }
+    // The notification of the reversal tells that there was a refund.
+    var told = reversed
+    told.wasRevoked = true
+    for facts in ordersWithRepeats([copy, told]) {
+      #expect(SubscriptionFacts(facts).words(at: 8) == "active/active")
+    }
+    // A refund after the reversal counts.
+    let again = period("1002", from: 0, to: 30, revoked: 9, signed: 9)
+    for facts in ordersWithRepeats([refunded, reversed, again]) {
+      #expect(SubscriptionFacts(facts).words(at: 10) == "revoked/cancelled")
+    }
+  }
+
+  @Test(.timeLimit(.minutes(1))) func `a thousand copies of a period are folded quickly`() {
+    let facts = SubscriptionFacts((0..<1_000).map { period("\(2_000 + $0)", from: 0, to: 30) })
+    for _ in 0..<20 { #expect(facts.current?.transactionID == "2999") }
+  }
+
   @Test func `an extension lengthens a period whatever copy of it is signed`() {
     let copy = period("1002", from: 0, to: 30, signed: 2)
     let extended = period("1001", from: 0, to: 60, signed: 20)

@@ -166,15 +166,15 @@ package enum DeviceSecretRows {
 
   /// Whether support reset the secret of a device lately: one row with a boolean.
   package static func isReset(_ device: String, bundleID: String, at instant: Date) -> Query {
-    "SELECT \(wasReset(device, bundleID, at: instant)) AS is_reset"
+    "SELECT \(wasReset(device, bundleID, since: instant - resetPeriod)) AS is_reset"
   }
 
-  private static func wasReset(_ device: String, _ bundleID: String, at instant: Date) -> Query {
+  private static func wasReset(_ device: String, _ bundleID: String, since: Date) -> Query {
     """
     EXISTS (
       SELECT FROM support_actions
       WHERE to_customer = \(device) AND customer_kind = 'device' AND bundle_id = \(bundleID)
-        AND action = 'reset-device-secret' AND at > \(instant - resetPeriod))
+        AND action = 'reset-device-secret' AND at > \(since))
     """
   }
 
@@ -188,7 +188,8 @@ package enum DeviceSecretRows {
   /// A stranger who knows the id of a device without a secret can add a trial or a purchase to it. So a first secret
   /// needs a proof of all evidence, of lost purchases too, and no grant or purchase without evidence may be older: with
   /// one, only support's reset lets the device keep a secret. After a reset the oldest part of the record decides, and
-  /// a purchase that support gave to the device is evidence; a grant has no account, so no proof is needed.
+  /// a purchase that support gave to the device is evidence; a grant has no account, so no proof is needed. Another
+  /// secret replaces one that was kept so by what came since, or by the oldest part, and by nothing else.
   static func record(of device: String, in app: App, proof: AccountProof?, at instant: Date) -> Query {
     """
     WITH had AS (
@@ -197,12 +198,16 @@ package enum DeviceSecretRows {
         coalesce((
           SELECT d.since FROM purchase_devices d
           WHERE d.original_transaction_id = s.original_transaction_id AND d.device_id = \(device)),
-          greatest(s.created_at, s.counted_moves_since, s.counted_unproven_moves_since)) AS since
+          greatest(s.created_at, s.counted_moves_since, s.counted_unproven_moves_since)) AS since,
+        -- Where purchases are not shared, nothing tells when the device got one.
+        EXISTS (
+          SELECT FROM purchase_devices d
+          WHERE d.original_transaction_id = s.original_transaction_id AND d.device_id = \(device)) AS has_age
       FROM subscriptions s
       WHERE s.device_id = \(device) AND s.user_id IS NULL AND s.bundle_id = \(app.bundleID) AND s.is_counted
       UNION ALL
       SELECT s.original_transaction_id, s.app_transaction_id, s.environment,
-        NOT coalesce(s.owned_because = 'support' AND s.taken_from IS NOT NULL, false), d.since
+        NOT coalesce(s.owned_because = 'support' AND s.taken_from IS NOT NULL, false), d.since, true
       FROM purchase_devices d JOIN subscriptions s USING (original_transaction_id)
       WHERE d.device_id = \(device) AND d.bundle_id = \(app.bundleID) AND NOT d.is_barred
         AND \(app.sharesPurchases)::boolean AND s.device_id IS DISTINCT FROM d.device_id AND s.is_counted
@@ -219,21 +224,30 @@ package enum DeviceSecretRows {
       FROM device_secrets
       WHERE bundle_id = \(app.bundleID) AND device_id = \(device) AND account_hash IS NOT NULL
     ), compared AS (
-      SELECT since, is_evidence, is_present, coalesce(environment = \(proof?.environment)::text AND (
+      SELECT since, has_age, is_evidence, is_present, coalesce(environment = \(proof?.environment)::text AND (
         app_transaction_id IN (\(proof?.appTransactionID)::text, receiptd_erased_account(\(proof?.appTransactionID)))
         OR original_transaction_id = \(proof?.originalTransactionID)::text), false) AS matches
       FROM (
-        SELECT original_transaction_id, app_transaction_id, environment, since, is_evidence, true AS is_present FROM had
-        UNION ALL SELECT NULL, app_transaction_id, environment, since, true, true FROM begun
-        UNION ALL SELECT original_transaction_id, app_transaction_id, environment, '-infinity'::timestamptz, true, false
+        SELECT original_transaction_id, app_transaction_id, environment, since, has_age, is_evidence, true AS is_present
+          FROM had
+        UNION ALL SELECT NULL, app_transaction_id, environment, since, true, true, true FROM begun
+        UNION ALL SELECT original_transaction_id, app_transaction_id, environment, '-infinity'::timestamptz, false, true, false
           FROM lost) AS parts
-      UNION ALL SELECT '-infinity'::timestamptz, true, true, matches FROM joined WHERE is_alone
-      UNION ALL SELECT created_at, false, true, NULL FROM grants
+      UNION ALL SELECT '-infinity'::timestamptz, true, true, true, matches FROM joined WHERE is_alone
+      UNION ALL SELECT created_at, true, false, true, NULL FROM grants
       WHERE device_id = \(device) AND bundle_id = \(app.bundleID)
+    ), oldest AS (
+      SELECT is_evidence, matches FROM compared WHERE is_present ORDER BY since, matches DESC NULLS LAST LIMIT 1
+    ), kept AS (
+      -- A secret that a device keeps after a reset came later than some of the record.
+      SELECT coalesce((
+        SELECT set_at FROM device_secrets
+        WHERE bundle_id = \(app.bundleID) AND device_id = \(device)
+          AND \(wasReset(device, app.bundleID, since: .distantPast))), '-infinity'::timestamptz) AS since
     )
     SELECT is_free AND NOT is_joined AS is_empty,
       NOT has_some AS is_charged, matches_some, EXISTS (SELECT FROM joined WHERE matches) AS is_account_of_join,
-      CASE WHEN \(wasReset(device, app.bundleID, at: instant)) THEN proves_oldest ELSE proves_all END AS proves_first
+      CASE WHEN \(wasReset(device, app.bundleID, since: instant - resetPeriod)) THEN proves_oldest ELSE proves_all END AS proves_first
     FROM (
       SELECT *, NOT (has_some OR EXISTS (SELECT FROM lost)
           OR EXISTS (SELECT FROM devices WHERE bundle_id = \(app.bundleID) AND device_id = \(device))) AS is_free,
@@ -242,14 +256,15 @@ package enum DeviceSecretRows {
         SELECT EXISTS (SELECT FROM had) OR EXISTS (SELECT FROM begun)
             OR EXISTS (SELECT FROM grants WHERE device_id = \(device) AND bundle_id = \(app.bundleID)) AS has_some,
           coalesce(bool_or(matches) FILTER (
-            WHERE is_evidence AND (is_present OR NOT EXISTS (SELECT FROM had) AND NOT EXISTS (SELECT FROM begun))),
-            false) AS matches_some,
-          coalesce(bool_and(matches) FILTER (WHERE is_evidence), false)
-            AND coalesce(min(since) FILTER (WHERE is_evidence) <= min(since) FILTER (WHERE NOT is_evidence), true)
-            AS proves_all,
+            WHERE is_evidence AND since >= (SELECT since FROM kept)
+              AND (is_present OR NOT EXISTS (SELECT FROM had) AND NOT EXISTS (SELECT FROM begun))), false)
+            OR coalesce((SELECT is_evidence AND matches FROM oldest), false) AS matches_some,
+          coalesce(bool_and(matches) FILTER (WHERE is_evidence), false) AND (
+            NOT coalesce(bool_or(NOT is_evidence), false)
+            OR coalesce(min(since) FILTER (WHERE is_evidence AND is_present AND has_age)
+              <= min(since) FILTER (WHERE NOT is_evidence), false)) AS proves_all,
           -- A grant, which has no account to compare with, is NULL.
-          coalesce((SELECT matches FROM compared WHERE is_present ORDER BY since, matches DESC NULLS LAST LIMIT 1), true)
-            AS proves_oldest
+          coalesce((SELECT matches FROM oldest), true) AS proves_oldest
         FROM compared) AS judged) AS decided
     """
   }

@@ -51,11 +51,21 @@ extension PurchaseChange {
 
   // MARK: Purchases
 
+  /// Whether another transaction of the period was known before, or comes with this one and has the smaller id.
+  private func isRestored(_ fact: TransactionFact) -> Bool {
+    after.transactions.values.contains {
+      $0.transactionID != fact.transactionID && $0.isOfSamePeriod(as: fact)
+        && (before.transactions[$0.transactionID] != nil || $0.transactionID < fact.transactionID)
+    }
+  }
+
   /// The type of the notification decides, if it carries the transaction; otherwise the facts. `nil` where neither
   /// tells: a later fact will.
   private func origin(
     of record: TransactionRecord, _ fact: TransactionFact, among standing: [TransactionFact], isNew: Bool
   ) -> Origin? {
+    // A further transaction of a period is the customer's restore on another device.
+    if isNew, isRestored(fact) { return nil }
     if fact.kind == .autoRenewable, let told = toldOrigin(of: fact) { return told }
     guard isNew else { return nil }
     if fact.transactionID == fact.originalTransactionID { return .first }

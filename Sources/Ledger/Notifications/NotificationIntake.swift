@@ -195,7 +195,12 @@ package struct NotificationIntake: Sendable {
     }
     reading.app = app
     do throws(UnsupportedEnvironment) {
-      if let signed = notification.transaction { reading.transactions = [try TransactionRecord(signed)] }
+      if let signed = notification.transaction {
+        var record = try TransactionRecord(signed)
+        // The notification of the refund may be missing.
+        if payload.notificationType == .refundReversed { record.fact.wasRevoked = true }
+        reading.transactions = [record]
+      }
       if let signed = notification.renewalInfo { reading.renewals = [try RenewalRecord(signed)] }
     } catch {
       reading.pendingReason = .unknownEnvironment

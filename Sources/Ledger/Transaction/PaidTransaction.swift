@@ -59,7 +59,9 @@ extension TransactionFact {
 extension SubscriptionFacts {
   /// The first payment; `nil` where only free periods are known.
   var firstPaidAt: Date? {
-    transactions.values.lazy.filter { $0.isPaid && !isRestored($0) }.map(\.purchaseDate).min()
+    // A restored period has the date of the period.
+    transactions.values.lazy.filter { $0.isPaid && ($0.kind == .autoRenewable || !isRestored($0)) }
+      .map(\.purchaseDate).min()
   }
 
   /// Whether one of these transactions restores a purchase: ``PaidTransaction/isRestored``.

@@ -103,9 +103,12 @@ extension Subscription {
 
 extension TransactionFact {
   /// Whether the access may have ended by another transaction: an upgrade replaced this one, or this one is the copy of
-  /// a restored purchase, and Apple signs a refund on only one of its copies.
+  /// a restored purchase, and Apple signs a refund on only one of its copies. Of a subscription only a copy of the first
+  /// period tells that it is one.
   fileprivate var mayEndByAnother: Bool {
-    isUpgraded || kind == .nonConsumable && transactionID != originalTransactionID
+    if isUpgraded { return true }
+    guard transactionID != originalTransactionID else { return false }
+    return kind == .nonConsumable || kind == .autoRenewable && purchaseDate == originalPurchaseDate
   }
 
   /// Whether it gives access, or for as long, where a former fact about the transaction did not: it was unknown, or

@@ -27,6 +27,8 @@ public struct TransactionFact: Sendable, Hashable {
   public var expiresDate: Date?
   /// When Apple refunded it or revoked it from Family Sharing; nil if it is valid.
   public var revocationDate: Date?
+  /// Whether Apple has ever signed it as revoked. If ``revocationDate`` is nil then, Apple has reversed that.
+  public var wasRevoked: Bool
   /// Apple's `isUpgraded`: an upgrade replaced it before its end.
   public var isUpgraded: Bool
   /// Apple's `appAccountToken` of the latest signature with one; nil if every signature has none or zeros.
@@ -46,14 +48,17 @@ public struct TransactionFact: Sendable, Hashable {
 
   /// Creates a fact; every parameter is described at its property.
   ///
-  /// - Parameter tokenSignedAt: nil if the signature of `signedAt` has the token.
+  /// - Parameters:
+  ///   - wasRevoked: whether an earlier signature had a revocation.
+  ///   - tokenSignedAt: nil if the signature of `signedAt` has the token.
   public init(
     transactionID: String, originalTransactionID: String, bundleID: String,
     environment: StoreEnvironment, productID: String, kind: PurchaseKind,
     ownership: String = "PURCHASED", purchaseDate: Date, originalPurchaseDate: Date? = nil,
     expiresDate: Date? = nil, revocationDate: Date? = nil, isUpgraded: Bool = false,
     appAccountToken: UUID? = nil, appTransactionID: String? = nil, priceMilliunits: Int64? = nil,
-    currency: String? = nil, isFreeOffer: Bool = false, signedAt: Date, tokenSignedAt: Date? = nil
+    currency: String? = nil, isFreeOffer: Bool = false, signedAt: Date, tokenSignedAt: Date? = nil,
+    wasRevoked: Bool = false
   ) {
     self.transactionID = transactionID
     self.originalTransactionID = originalTransactionID
@@ -66,6 +71,7 @@ public struct TransactionFact: Sendable, Hashable {
     self.originalPurchaseDate = originalPurchaseDate
     self.expiresDate = expiresDate
     self.revocationDate = revocationDate
+    self.wasRevoked = wasRevoked || revocationDate != nil
     self.isUpgraded = isUpgraded
     self.appAccountToken = appAccountToken
     self.appTransactionID = appTransactionID

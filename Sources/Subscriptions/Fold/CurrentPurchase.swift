@@ -25,15 +25,27 @@ extension SubscriptionFacts {
   ///
   /// A period of a subscription may have several transactions: Apple gives it another id when the customer restores it
   /// on a new device (`transactionId`). A refund, an extension or the mark of an upgrade may be signed on one of them.
+  /// A reversed refund ends the revocations that were signed before it.
   private var purchases: [TransactionFact] {
     var purchases = Array(transactions.values)
     guard Set(purchases.lazy.map(\.purchaseDate)).count < purchases.count else { return purchases }
     let copies = Dictionary(grouping: purchases.filter { $0.kind == .autoRenewable }, by: Period.init(of:))
+    let joined = copies.filter { $0.value.count > 1 }.mapValues { copies in
+      let reversed = copies.lazy.filter { $0.wasRevoked && $0.revocationDate == nil }.map(\.signedAt).max()
+      return (
+        revocationDate: copies.lazy.filter { $0.signedAt >= reversed ?? .distantPast }.compactMap(
+          \.revocationDate
+        )
+        .min(),
+        expiresDate: copies.lazy.compactMap(\.expiresDate).max(),
+        isUpgraded: copies.contains(where: \.isUpgraded)
+      )
+    }
     for index in purchases.indices where purchases[index].kind == .autoRenewable {
-      guard let copies = copies[Period(of: purchases[index])], copies.count > 1 else { continue }
-      purchases[index].revocationDate = copies.compactMap(\.revocationDate).min()
-      purchases[index].expiresDate = copies.compactMap(\.expiresDate).max()
-      purchases[index].isUpgraded = copies.contains(where: \.isUpgraded)
+      guard let period = joined[Period(of: purchases[index])] else { continue }
+      purchases[index].revocationDate = period.revocationDate
+      purchases[index].expiresDate = period.expiresDate
+      purchases[index].isUpgraded = period.isUpgraded
     }
     return purchases
   }

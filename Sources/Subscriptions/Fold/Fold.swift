@@ -34,6 +34,7 @@ extension SubscriptionFacts {
 
     var resolved = current
     resolved.expiresDate = paidUntil
+    resolved.wasRevoked = isRevoked
     return Subscription(
       current: resolved,
       productID: product?.id ?? current.productID,

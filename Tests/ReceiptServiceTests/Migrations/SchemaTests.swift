@@ -81,7 +81,7 @@ import Testing
             "device_secrets",
             "devices",
             "free_access", "free_access_rows", "kpi_acquisition_costs", "pairing_codes", "schema_migrations",
-            "servers", "user_preferences",
+            "servers", "transactions", "user_preferences",
           ])
       #expect(after.count == before.count + 6)
       #expect(try await Self.texts("SELECT last_value::text AS text FROM outbox_changes", pool) == changes)
@@ -156,6 +156,8 @@ import Testing
             "ALTER TABLE devices ADD COLUMN moved_by text, ADD COLUMN former_parents text[] NOT NULL DEFAULT '{}'"
           )
           _ = try await pool.query("ALTER TABLE device_secrets ADD COLUMN account_hash bytea")
+          _ = try await pool.query(
+            "ALTER TABLE transactions ADD COLUMN was_revoked boolean NOT NULL DEFAULT false")
           let harness = try await Harness(
             databaseURL: Self.formerURL(database), configuration: TestApps.json,
             environment: ["RECEIPTD_MIGRATIONS": folder], ownerURL: database.uri,

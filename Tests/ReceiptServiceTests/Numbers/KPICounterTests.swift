@@ -218,6 +218,24 @@ import Text
     }
   }
 
+  @Test func `a restored period that ends is counted once`() async throws {
+    try await withScreenTime { harness in
+      try harness.becomes("03-01")
+      let bought = try await harness.account("ann", buys: ScreenTime.individual)
+      _ = try await harness.device("phone", shows: bought)
+      var restored = bought.transaction
+      restored.transactionId = "2999999999999999"
+      restored.signedDate = harness.clock.now
+      _ = try await harness.validate(["signedTransaction": harness.sign(restored), "deviceID": "tablet"])
+      try await harness.happens(.setAutoRenew(false), to: bought.originalTransactionID)
+      try harness.becomes("05-01")
+      try await harness.happens(.expire(nil), to: bought.originalTransactionID)
+      try await harness.countWhatIsDue()
+      let rows = try await harness.pool.query("SELECT sum(expired)::bigint AS expired FROM kpi_daily")
+      #expect(try rows[0].decode("expired", as: Int.self) == 1)
+    }
+  }
+
   @Test func `a purchase after a refund is counted again in the KPIs, also under the same original id`()
     async throws
   {

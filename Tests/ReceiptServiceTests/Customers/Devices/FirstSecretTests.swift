@@ -104,6 +104,48 @@ import Testing
     }
   }
 
+  @Test func `a purchase that a stranger bound and took away again proves nothing beside a grant`()
+    async throws
+  {
+    try await withHarness(configuration: MoveLimitTests.configuration(devices: 1)) { harness in
+      try await harness.grant("phone")
+      harness.clock.advance(seconds: 60)
+      let bought = try harness.buy(ScreenTime.individual, bundleID: ScreenTime.bundleID)
+      for device in ["phone", "evil"] { _ = try await harness.device(device, shows: bought) }
+      #expect(try await harness.device("phone", shows: bought, secret: foreign).status == 200)
+      #expect(try await harness.launch("phone", account: "evil", secret: foreign).status < 300)
+      #expect(try await harness.launch("phone", account: "evil", secret: foreign).status < 300)
+      #expect(try await harness.count("device_secrets") == 0)
+    }
+  }
+
+  @Test(arguments: [true, false])
+  func `a stranger's trial from before the customer's secret does not replace it after a reset`(
+    _ hasGrant: Bool
+  ) async throws {
+    try await withScreenTime { harness in
+      let bought = try harness.buy(ScreenTime.family, bundleID: ScreenTime.bundleID)
+      if hasGrant {
+        try await harness.grant("phone")
+      } else {
+        _ = try await harness.device("phone", shows: bought)
+      }
+      harness.clock.advance(seconds: 60)
+      #expect(try await harness.launch("phone", account: "evil").status < 300)
+      #expect(try await harness.reset("phone"))
+      harness.clock.advance(seconds: 60)
+      _ = try await harness.device("phone", shows: bought, secret: own)
+      #expect(try await harness.children(of: "phone", secret: own).status == 200)
+      #expect(try await harness.launch("phone", account: "evil", secret: foreign).status == 401)
+      #expect(try await harness.launch("phone", account: "evil").status == 401)
+      harness.clock.advance(days: 30)
+      #expect(try await harness.launch("phone", account: "evil", secret: foreign).status == 401)
+      // What the customer bound with the secret replaces it.
+      #expect(try await harness.device("phone", shows: bought, secret: foreign).status == 200)
+      #expect(try await harness.children(of: "phone", secret: foreign).status == 200)
+    }
+  }
+
   @Test func `without the secret no device joins a trial that another device began`() async throws {
     try await withScreenTime { harness in
       _ = try await harness.launch("evil", account: "evil", secret: foreign)
