@@ -20,3 +20,13 @@ BEGIN
   END IF;
 END
 $$;
+
+-- When a device kept a secret because support had reset the former one. Parts of its record that are older may be another
+-- account's, so they do not prove it.
+-- migrate: new transaction
+ALTER TABLE receiptd.device_secrets ADD COLUMN IF NOT EXISTS kept_at timestamptz;
+COMMENT ON COLUMN receiptd.device_secrets.kept_at IS 'When the device kept a first secret within seven days after support''s reset. NULL: it had none of these.';
+COMMENT ON COLUMN receiptd.device_secrets.account_hash IS 'SHA-256 of the Apple Account with which the device joined a parent, or which it proved first with a secret of kept_at. NULL: none.';
+
+-- migrate: new transaction
+SELECT public.receiptd_set_rights('device_secrets');

@@ -62,8 +62,8 @@ package struct DeviceAuthenticator: Sendable {
     of device: String, in app: App, secret: DeviceSecret?, proof: AccountProof?, isOfJoin: Bool = false,
     isOfTrial: Bool = false
   ) async throws -> DeviceAdmission? {
-    let stored = try await DeviceSecretRows.decode(
-      pool.query(DeviceSecretRows.select(device, bundleID: app.bundleID)))
+    let rows = try await pool.query(DeviceSecretRows.select(device, bundleID: app.bundleID))
+    let stored = try DeviceSecretRows.decode(rows)
     func admitted(by hash: [UInt8]?) -> DeviceAdmission {
       DeviceAdmission(device: device, bundleID: app.bundleID, storedHash: hash)
     }
@@ -74,7 +74,13 @@ package struct DeviceAuthenticator: Sendable {
       return admitted(by: nil)
     }
     if let stored {
-      if secret.matches(stored) { return admitted(by: stored) }
+      if secret.matches(stored) {
+        if let account = proof?.accountHash, try DeviceSecretRows.wantsAccount(rows) {
+          _ = try await pool.query(
+            DeviceSecretRows.prove(device, bundleID: app.bundleID, with: secret, accountHash: account))
+        }
+        return admitted(by: stored)
+      }
       if proof == nil { return nil }
     } else if isOfJoin {
       return admitted(by: nil)
@@ -237,7 +243,9 @@ package struct DeviceAuthenticator: Sendable {
         guard isCharged else { return .notKept }
       }
       _ = try await connection.query(
-        DeviceSecretRows.insert(secret, of: device, bundleID: app.bundleID, at: instant))
+        DeviceSecretRows.insert(
+          secret, of: device, bundleID: app.bundleID,
+          isAfterReset: record.isReset, accountHash: record.isReset ? proof?.accountHash : nil, at: instant))
       return .stored
     }
   }

@@ -6,7 +6,23 @@ import Text
 /// Statements on the table `device_secrets`.
 package enum DeviceSecretRows {
   static func select(_ device: String, bundleID: String) -> Query {
-    "SELECT secret_hash FROM device_secrets WHERE bundle_id = \(bundleID) AND device_id = \(device)"
+    """
+    SELECT secret_hash, kept_at IS NOT NULL AND account_hash IS NULL AS wants_account FROM device_secrets
+    WHERE bundle_id = \(bundleID) AND device_id = \(device)
+    """
+  }
+
+  /// Whether the Apple Account of the next proof that comes with the secret is noted (``prove(_:bundleID:with:accountHash:)``).
+  static func wantsAccount(_ rows: Rows) throws -> Bool { try rows.first?.decode("wants_account") ?? false }
+
+  /// Notes the Apple Account that a device proves with a secret that it kept after support's reset, the first one.
+  static func prove(_ device: String, bundleID: String, with secret: DeviceSecret, accountHash: [UInt8])
+    -> Query
+  {
+    """
+    UPDATE device_secrets SET account_hash = \(accountHash)
+    WHERE bundle_id = \(bundleID) AND device_id = \(device) AND secret_hash = \(secret.hash) AND account_hash IS NULL
+    """
   }
 
   /// The devices of these admissions whose stored secret is another one than the admission's, or none.
@@ -59,12 +75,17 @@ package enum DeviceSecretRows {
   package static func isChange(_ error: PostgresError) -> Bool { error.sqlState == "22012" }
 
   /// Stores the first secret of a device. The transaction holds the device's lock.
+  /// - Parameters:
+  ///   - isAfterReset: whether support reset the former one lately.
+  ///   - accountHash: the Apple Account that comes with it, as ``prove(_:bundleID:with:accountHash:)`` notes it.
   static func insert(
-    _ secret: DeviceSecret, of device: String, bundleID: String, at instant: Date
+    _ secret: DeviceSecret, of device: String, bundleID: String, isAfterReset: Bool = false,
+    accountHash: [UInt8]? = nil, at instant: Date
   ) -> Query {
     """
-    INSERT INTO device_secrets (bundle_id, device_id, secret_hash, set_at)
-    VALUES (\(bundleID), \(device), \(secret.hash), \(instant))
+    INSERT INTO device_secrets (bundle_id, device_id, secret_hash, set_at, kept_at, account_hash)
+    VALUES (\(bundleID), \(device), \(secret.hash), \(instant), \(isAfterReset ? instant : nil),
+      \(accountHash))
     """
   }
 
@@ -127,7 +148,7 @@ package enum DeviceSecretRows {
       WHERE bundle_id = \(bundleID) AND customer = \(device) AND is_given),
     ended AS (\(openCodes(of: device, bundleID)))
     UPDATE device_secrets SET secret_hash = \(secret.hash), set_at = CASE WHEN \(renews) THEN \(instant) ELSE set_at END,
-      account_hash = CASE WHEN \(keepsAccount) THEN account_hash END,
+      account_hash = CASE WHEN \(keepsAccount) OR kept_at IS NOT NULL THEN account_hash END,
       replacements = CASE WHEN \(isSameDay(instant)) THEN replacements + 1 ELSE 1 END,
       replacements_since = CASE WHEN \(isSameDay(instant)) THEN replacements_since ELSE \(instant) END
     WHERE bundle_id = \(bundleID) AND device_id = \(device)
@@ -189,7 +210,8 @@ package enum DeviceSecretRows {
   /// needs a proof of all evidence, of lost purchases too, and no grant or purchase without evidence may be older: with
   /// one, only support's reset lets the device keep a secret. After a reset the oldest part of the record decides, and
   /// a purchase that support gave to the device is evidence; a grant has no account, so no proof is needed. Another
-  /// secret replaces one that was kept so by what came since, or by the oldest part, and by nothing else.
+  /// secret replaces one that was kept so by what came since, by the oldest part, or by the Apple Account that the device
+  /// proved first with the kept one, and by nothing else.
   static func record(of device: String, in app: App, proof: AccountProof?, at instant: Date) -> Query {
     """
     WITH had AS (
@@ -240,25 +262,26 @@ package enum DeviceSecretRows {
       SELECT is_evidence, matches FROM compared WHERE is_present ORDER BY since, matches DESC NULLS LAST LIMIT 1
     ), kept AS (
       -- A secret that a device keeps after a reset came later than some of the record.
-      SELECT coalesce((
-        SELECT set_at FROM device_secrets
-        WHERE bundle_id = \(app.bundleID) AND device_id = \(device)
-          AND \(wasReset(device, app.bundleID, since: .distantPast))), '-infinity'::timestamptz) AS since
+      SELECT kept_at AS since, account_hash = \(proof?.accountHash)::bytea AND NOT EXISTS (
+          SELECT FROM had WHERE NOT is_evidence AND original_transaction_id = \(proof?.originalTransactionID)::text)
+        AS matches FROM device_secrets
+      WHERE bundle_id = \(app.bundleID) AND device_id = \(device) AND kept_at IS NOT NULL
     )
-    SELECT is_free AND NOT is_joined AS is_empty,
+    SELECT is_free AND NOT is_joined AS is_empty, is_reset,
       NOT has_some AS is_charged, matches_some, EXISTS (SELECT FROM joined WHERE matches) AS is_account_of_join,
-      CASE WHEN \(wasReset(device, app.bundleID, since: instant - resetPeriod)) THEN proves_oldest ELSE proves_all END AS proves_first
+      CASE WHEN is_reset THEN proves_oldest ELSE proves_all END AS proves_first
     FROM (
-      SELECT *, NOT (has_some OR EXISTS (SELECT FROM lost)
+      SELECT *, \(wasReset(device, app.bundleID, since: instant - resetPeriod)) AS is_reset, NOT (has_some OR EXISTS (SELECT FROM lost)
           OR EXISTS (SELECT FROM devices WHERE bundle_id = \(app.bundleID) AND device_id = \(device))) AS is_free,
         EXISTS (SELECT FROM joined) AS is_joined
       FROM (
         SELECT EXISTS (SELECT FROM had) OR EXISTS (SELECT FROM begun)
             OR EXISTS (SELECT FROM grants WHERE device_id = \(device) AND bundle_id = \(app.bundleID)) AS has_some,
           coalesce(bool_or(matches) FILTER (
-            WHERE is_evidence AND since >= (SELECT since FROM kept)
+            WHERE is_evidence AND since >= coalesce((SELECT since FROM kept), '-infinity')
               AND (is_present OR NOT EXISTS (SELECT FROM had) AND NOT EXISTS (SELECT FROM begun))), false)
-            OR coalesce((SELECT is_evidence AND matches FROM oldest), false) AS matches_some,
+            OR coalesce((SELECT is_evidence AND matches FROM oldest), false)
+            OR coalesce((SELECT matches FROM kept), false) AS matches_some,
           coalesce(bool_and(matches) FILTER (WHERE is_evidence), false) AND (
             NOT coalesce(bool_or(NOT is_evidence), false)
             OR coalesce(min(since) FILTER (WHERE is_evidence AND is_present AND has_age)
@@ -302,6 +325,8 @@ struct DeviceRecord: Sendable {
   /// Whether a first secret may be kept: the proof's account is that of the trial and of each purchase, or of a child,
   /// and nothing without an account is older; after support's reset, that of the oldest of them.
   let provesFirst: Bool
+  /// Whether support reset the secret within ``DeviceSecretRows/resetPeriod``.
+  let isReset: Bool
 
   init(_ row: Row) throws {
     isEmpty = try row.decode("is_empty")
@@ -309,5 +334,6 @@ struct DeviceRecord: Sendable {
     isAccountOfJoin = try row.decode("is_account_of_join")
     matchesSome = try row.decode("matches_some")
     provesFirst = try row.decode("proves_first")
+    isReset = try row.decode("is_reset")
   }
 }

@@ -64,10 +64,9 @@ extension PurchaseChange {
   private func origin(
     of record: TransactionRecord, _ fact: TransactionFact, among standing: [TransactionFact], isNew: Bool
   ) -> Origin? {
-    // A further transaction of a period is the customer's restore on another device.
-    if isNew, isRestored(fact) { return nil }
     if fact.kind == .autoRenewable, let told = toldOrigin(of: fact) { return told }
-    guard isNew else { return nil }
+    // A further transaction of a period is the customer's restore on another device.
+    guard isNew, !isRestored(fact) else { return nil }
     if fact.transactionID == fact.originalTransactionID { return .first }
     switch fact.kind {
     case .autoRenewable:

@@ -108,7 +108,10 @@ extension TransactionFact {
   fileprivate var mayEndByAnother: Bool {
     if isUpgraded { return true }
     guard transactionID != originalTransactionID else { return false }
-    return kind == .nonConsumable || kind == .autoRenewable && purchaseDate == originalPurchaseDate
+    if kind == .nonConsumable { return true }
+    guard kind == .autoRenewable, let originalPurchaseDate else { return false }
+    // Apple dates the purchase itself up to some seconds later.
+    return abs(purchaseDate.timeIntervalSince(originalPurchaseDate)) < SubscriptionFacts.clockDifference
   }
 
   /// Whether it gives access, or for as long, where a former fact about the transaction did not: it was unknown, or

@@ -14,7 +14,7 @@ extension SubscriptionFacts {
   public static let chargedAhead: TimeInterval = 2 * 86_400
 
   /// Dates that are closer than this have no reliable order, because clocks differ.
-  static let clockDifference: TimeInterval = 60
+  package static let clockDifference: TimeInterval = 60
 
   /// The subscription under an app's catalog.
   ///

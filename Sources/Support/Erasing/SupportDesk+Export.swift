@@ -165,7 +165,7 @@ package struct CustomerExport: Encodable, Sendable {
   static let maximumRows = 200_000
 
   /// The most bytes of the rows of all tables, as JSON.
-  package static let maximumBytes = 8 << 20
+  package static let maximumBytes = 12 << 20
 
   /// The first rows of a table, with the bytes up to the end of each (`row`, `bytes`): those of the export, and the one
   /// after them. No array of all rows: PostgreSQL limits its size.

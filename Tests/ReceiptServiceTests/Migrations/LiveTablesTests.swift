@@ -99,13 +99,15 @@ import Testing
       SELECT indexrelid::regclass::text AS text FROM pg_index
       WHERE indrelid IN ('subscriptions'::regclass, 'profiles'::regclass) ORDER BY 1
       """
-    // Those on the same columns; a partial one counts as a whole one.
+    // Those on the same columns; a partial one counts as a whole one beside a whole one, and partial ones with the same
+    // condition are doubles.
     let doubles = """
       SELECT string_agg(indexrelid::regclass::text, ', ' ORDER BY indexrelid::regclass::text) AS text FROM pg_index
       WHERE indrelid IN ('subscriptions'::regclass, 'profiles'::regclass, 'user_preferences'::regclass)
       GROUP BY indrelid,
         split_part(substr(pg_get_indexdef(indexrelid), strpos(pg_get_indexdef(indexrelid), ' USING ')), ' WHERE ', 1)
-      HAVING count(*) > 1
+      HAVING count(*) > 1 AND (bool_or(indpred IS NULL)
+        OR count(DISTINCT pg_get_expr(indpred, indrelid)) < count(*))
       """
     try await withTestDatabase(migrationsFolder: Self.folder) { database in
       try await database.withPool { pool in

@@ -155,7 +155,8 @@ import Testing
           _ = try await pool.query(
             "ALTER TABLE devices ADD COLUMN moved_by text, ADD COLUMN former_parents text[] NOT NULL DEFAULT '{}'"
           )
-          _ = try await pool.query("ALTER TABLE device_secrets ADD COLUMN account_hash bytea")
+          _ = try await pool.query(
+            "ALTER TABLE device_secrets ADD COLUMN account_hash bytea, ADD COLUMN kept_at timestamptz")
           _ = try await pool.query(
             "ALTER TABLE transactions ADD COLUMN was_revoked boolean NOT NULL DEFAULT false")
           let harness = try await Harness(

@@ -146,6 +146,31 @@ import Testing
     }
   }
 
+  @Test(arguments: [true, false])
+  func `a customer with a grant and a reset gets a new secret at each reinstall`(_ boughtBefore: Bool)
+    async throws
+  {
+    try await withScreenTime { harness in
+      try await harness.grant("phone")
+      harness.clock.advance(seconds: 60)
+      let bought = try await harness.account("ann", buys: ScreenTime.family)
+      if boughtBefore { _ = try await harness.device("phone", shows: bought) }
+      #expect(try await harness.reset("phone"))
+      harness.clock.advance(seconds: 60)
+      // The first request after the reset has no proof; the launch proves the account with the secret.
+      #expect(try await harness.token(of: "phone", secret: own).status == 200)
+      #expect(try await harness.launch("phone", account: "ann", secret: own).status < 300)
+      #expect(try await harness.device("phone", shows: bought, secret: own).status == 200)
+      for byte: UInt8 in 11...13 {
+        harness.clock.advance(days: 30)
+        let secret = ScreenTime.secret(byte)
+        #expect(try await harness.device("phone", shows: bought, secret: secret).status == 200)
+        #expect(try await harness.children(of: "phone", secret: secret).status == 200)
+        #expect(try await harness.launch("phone", account: "evil", secret: foreign).status == 401)
+      }
+    }
+  }
+
   @Test func `without the secret no device joins a trial that another device began`() async throws {
     try await withScreenTime { harness in
       _ = try await harness.launch("evil", account: "evil", secret: foreign)
