@@ -71,7 +71,7 @@ extension CustomerTable {
 
   private static let secrets = CustomerTable(
     "device_secrets", "deleted",
-    columns: "bundle_id device_id secret_hash set_at replacements replacements_since account_hash",
+    columns: "bundle_id device_id secret_hash set_at replacements replacements_since account_hash kept_at",
     export: { customer in
       """
       SELECT to_jsonb(d) - 'secret_hash' - 'account_hash' AS row FROM device_secrets d
