@@ -17,10 +17,12 @@ import Work
 ///   or paired device, or a purchase that another device took within 30 days), a request with a proof and no secret
 ///   deletes the stored secret, unless it only joins a trial.
 /// - The first secret is stored at once while the device has no record. Otherwise the request must also have a proof of
-///   the Apple Account of the whole record. An attacker can bind a trial or a purchase of another account to a device
-///   that has no secret yet, and must not take over the device with it: ``DeviceSecretRows/record(of:in:proof:at:)``.
+///   the Apple Account of the whole record, and nothing without an account may be older. An attacker can bind a trial or
+///   a purchase of another account to a device that has no secret yet, and must not take over the device with it.
+/// - After support's reset the oldest part of the record decides about the first secret.
 /// - A different secret replaces the stored one if the request has a proof of an account on record. Everything bound
-///   since the first secret was bound with that secret.
+///   since the first secret was bound with that secret. A secret that was kept after a reset came later than some of the
+///   record, so older parts do not count. ``DeviceSecretRows/record(of:in:proof:at:)`` has both rules.
 /// - A secret that is replaced or deleted so ends the pairings that it confirmed, unless the proof is of the
 ///   Apple Account with which the device joined.
 package struct DeviceAuthenticator: Sendable {

@@ -15,7 +15,7 @@ package enum DeviceSecretRows {
   /// Whether the Apple Account of the next proof that comes with the secret is noted (``prove(_:bundleID:with:accountHash:)``).
   static func wantsAccount(_ rows: Rows) throws -> Bool { try rows.first?.decode("wants_account") ?? false }
 
-  /// Notes the Apple Account that a device proves with a secret that it kept after support's reset, the first one.
+  /// Notes the first Apple Account that a device proves with a secret that it kept after support's reset.
   static func prove(_ device: String, bundleID: String, with secret: DeviceSecret, accountHash: [UInt8])
     -> Query
   {

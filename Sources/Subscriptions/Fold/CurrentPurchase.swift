@@ -32,11 +32,9 @@ extension SubscriptionFacts {
     let copies = Dictionary(grouping: purchases.filter { $0.kind == .autoRenewable }, by: Period.init(of:))
     let joined = copies.filter { $0.value.count > 1 }.mapValues { copies in
       let reversed = copies.lazy.filter { $0.wasRevoked && $0.revocationDate == nil }.map(\.signedAt).max()
+      let sinceReversal = copies.lazy.filter { $0.signedAt >= reversed ?? .distantPast }
       return (
-        revocationDate: copies.lazy.filter { $0.signedAt >= reversed ?? .distantPast }.compactMap(
-          \.revocationDate
-        )
-        .min(),
+        revocationDate: sinceReversal.compactMap(\.revocationDate).min(),
         expiresDate: copies.lazy.compactMap(\.expiresDate).max(),
         isUpgraded: copies.contains(where: \.isUpgraded)
       )
