@@ -152,7 +152,7 @@ import Testing
     #expect(SubscriptionFacts([refunded, upgrade]).words(at: 6) == "active/active")
   }
 
-  @Test func `a reversed refund ends the revocations of all copies that were signed before it`() {
+  @Test func `a reversed refund ends the revocations of all copies up to it`() {
     let refunded = period("1001", from: 0, to: 30, revoked: 5, signed: 5)
     let copy = period("1002", from: 0, to: 30, revoked: 5, signed: 6)
     let reversed = period("1001", from: 0, to: 30, signed: 7)
@@ -161,7 +161,7 @@ import Testing
     }
     // The notification of the reversal tells that there was a refund.
     var told = reversed
-    told.wasRevoked = true
+    told.latestRevocation = told.signedAt
     for facts in ordersWithRepeats([copy, told]) {
       #expect(SubscriptionFacts(facts).words(at: 8) == "active/active")
     }
@@ -169,6 +169,19 @@ import Testing
     let again = period("1002", from: 0, to: 30, revoked: 9, signed: 9)
     for facts in ordersWithRepeats([refunded, reversed, again]) {
       #expect(SubscriptionFacts(facts).words(at: 10) == "revoked/cancelled")
+    }
+    // Also when the App Store signs the reversed copy again after it.
+    var toldAgain = period("1001", from: 0, to: 30, signed: 12)
+    for facts in ordersWithRepeats([refunded, reversed, again, toldAgain]) {
+      #expect(SubscriptionFacts(facts).words(at: 13) == "revoked/cancelled")
+    }
+    for facts in ordersWithRepeats([told, again, toldAgain]) {
+      #expect(SubscriptionFacts(facts).words(at: 13) == "revoked/cancelled")
+    }
+    // Until that refund is reversed too.
+    toldAgain.transactionID = "1002"
+    for facts in ordersWithRepeats([refunded, reversed, again, toldAgain]) {
+      #expect(SubscriptionFacts(facts).words(at: 13) == "active/active")
     }
   }
 

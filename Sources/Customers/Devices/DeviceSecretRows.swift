@@ -7,10 +7,12 @@ import Text
 package enum DeviceSecretRows {
   static func select(_ device: String, bundleID: String) -> Query {
     """
-    SELECT secret_hash, kept_at IS NOT NULL AND account_hash IS NULL AS wants_account FROM device_secrets
+    SELECT secret_hash, \(wantsAccount) AS wants_account FROM device_secrets stored
     WHERE bundle_id = \(bundleID) AND device_id = \(device)
     """
   }
+
+  private static let wantsAccount: Query = "stored.kept_at IS NOT NULL AND stored.account_hash IS NULL"
 
   /// Whether the Apple Account of the next proof that comes with the secret is noted (``prove(_:bundleID:with:accountHash:)``).
   static func wantsAccount(_ rows: Rows) throws -> Bool { try rows.first?.decode("wants_account") ?? false }
@@ -25,11 +27,12 @@ package enum DeviceSecretRows {
     """
   }
 
-  /// The devices of these admissions whose stored secret is another one than the admission's, or none.
+  /// The devices of these admissions whose stored secret is another one than the admission's, or none, or wants the Apple
+  /// Account of the proof that comes with it.
   package static func changed(_ admissions: [DeviceAdmission]) -> Query {
     """
     SELECT bundle_id, device_id, admitted.secret_hash FROM \(joined(admissions))
-    WHERE stored.secret_hash IS DISTINCT FROM admitted.secret_hash
+    WHERE stored.secret_hash IS DISTINCT FROM admitted.secret_hash OR \(wantsAccount)
     """
   }
 

@@ -198,7 +198,7 @@ package struct NotificationIntake: Sendable {
       if let signed = notification.transaction {
         var record = try TransactionRecord(signed)
         // The notification of the refund may be missing.
-        if payload.notificationType == .refundReversed { record.fact.wasRevoked = true }
+        if payload.notificationType == .refundReversed { record.fact.latestRevocation = record.fact.signedAt }
         reading.transactions = [record]
       }
       if let signed = notification.renewalInfo { reading.renewals = [try RenewalRecord(signed)] }

@@ -103,13 +103,13 @@ extension TransactionFact {
   /// Merges this fact with `other`, which has the same `transactionID`.
   ///
   /// The later fact counts, except for the account token: the App Store signs the same transaction with and without a
-  /// token, so the latest signed token is kept. That it was revoked once stays known.
+  /// token, so the latest signed token is kept. So is the latest revocation.
   func merged(with other: TransactionFact) -> TransactionFact {
     var merged = supersedes(other) ? self : other
     let named = hasLaterToken(than: other) ? self : other
     merged.appAccountToken = named.appAccountToken
     merged.tokenSignedAt = named.tokenSignedAt
-    merged.wasRevoked = wasRevoked || other.wasRevoked
+    merged.latestRevocation = [latestRevocation, other.latestRevocation].compactMap(\.self).max()
     return merged
   }
 

@@ -27,8 +27,9 @@ public struct TransactionFact: Sendable, Hashable {
   public var expiresDate: Date?
   /// When Apple refunded it or revoked it from Family Sharing; nil if it is valid.
   public var revocationDate: Date?
-  /// Whether Apple has ever signed it as revoked. If ``revocationDate`` is nil then, Apple has reversed that.
-  public var wasRevoked: Bool
+  /// The latest ``revocationDate`` of all signatures, or the date of a notification that reversed one. Where
+  /// ``revocationDate`` is nil, Apple has reversed the revocations up to it.
+  public var latestRevocation: Date?
   /// Apple's `isUpgraded`: an upgrade replaced it before its end.
   public var isUpgraded: Bool
   /// Apple's `appAccountToken` of the latest signature with one; nil if every signature has none or zeros.
@@ -49,7 +50,7 @@ public struct TransactionFact: Sendable, Hashable {
   /// Creates a fact; every parameter is described at its property.
   ///
   /// - Parameters:
-  ///   - wasRevoked: whether an earlier signature had a revocation.
+  ///   - latestRevocation: nil if no other signature had a later revocation.
   ///   - tokenSignedAt: nil if the signature of `signedAt` has the token.
   public init(
     transactionID: String, originalTransactionID: String, bundleID: String,
@@ -58,7 +59,7 @@ public struct TransactionFact: Sendable, Hashable {
     expiresDate: Date? = nil, revocationDate: Date? = nil, isUpgraded: Bool = false,
     appAccountToken: UUID? = nil, appTransactionID: String? = nil, priceMilliunits: Int64? = nil,
     currency: String? = nil, isFreeOffer: Bool = false, signedAt: Date, tokenSignedAt: Date? = nil,
-    wasRevoked: Bool = false
+    latestRevocation: Date? = nil
   ) {
     self.transactionID = transactionID
     self.originalTransactionID = originalTransactionID
@@ -71,7 +72,7 @@ public struct TransactionFact: Sendable, Hashable {
     self.originalPurchaseDate = originalPurchaseDate
     self.expiresDate = expiresDate
     self.revocationDate = revocationDate
-    self.wasRevoked = wasRevoked || revocationDate != nil
+    self.latestRevocation = [revocationDate, latestRevocation].compactMap(\.self).max()
     self.isUpgraded = isUpgraded
     self.appAccountToken = appAccountToken
     self.appTransactionID = appTransactionID

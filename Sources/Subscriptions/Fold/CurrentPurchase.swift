@@ -25,16 +25,16 @@ extension SubscriptionFacts {
   ///
   /// A period of a subscription may have several transactions: Apple gives it another id when the customer restores it
   /// on a new device (`transactionId`). A refund, an extension or the mark of an upgrade may be signed on one of them.
-  /// A reversed refund ends the revocations that were signed before it.
+  /// A reversal on one of them ends the revocations of all up to the one that it reverses.
   private var purchases: [TransactionFact] {
     var purchases = Array(transactions.values)
     guard Set(purchases.lazy.map(\.purchaseDate)).count < purchases.count else { return purchases }
     let copies = Dictionary(grouping: purchases.filter { $0.kind == .autoRenewable }, by: Period.init(of:))
     let joined = copies.filter { $0.value.count > 1 }.mapValues { copies in
-      let reversed = copies.lazy.filter { $0.wasRevoked && $0.revocationDate == nil }.map(\.signedAt).max()
-      let sinceReversal = copies.lazy.filter { $0.signedAt >= reversed ?? .distantPast }
+      let reversed = copies.lazy.filter { $0.revocationDate == nil }.compactMap(\.latestRevocation).max()
       return (
-        revocationDate: sinceReversal.compactMap(\.revocationDate).min(),
+        revocationDate: copies.lazy.compactMap(\.revocationDate).filter { $0 > reversed ?? .distantPast }
+          .min(),
         expiresDate: copies.lazy.compactMap(\.expiresDate).max(),
         isUpgraded: copies.contains(where: \.isUpgraded)
       )

@@ -34,7 +34,7 @@ extension SubscriptionFacts {
 
     var resolved = current
     resolved.expiresDate = paidUntil
-    resolved.wasRevoked = isRevoked
+    resolved.latestRevocation = current.revocationDate
     return Subscription(
       current: resolved,
       productID: product?.id ?? current.productID,

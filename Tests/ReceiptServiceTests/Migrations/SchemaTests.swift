@@ -158,7 +158,7 @@ import Testing
           _ = try await pool.query(
             "ALTER TABLE device_secrets ADD COLUMN account_hash bytea, ADD COLUMN kept_at timestamptz")
           _ = try await pool.query(
-            "ALTER TABLE transactions ADD COLUMN was_revoked boolean NOT NULL DEFAULT false")
+            "ALTER TABLE transactions ADD COLUMN latest_revocation timestamptz")
           let harness = try await Harness(
             databaseURL: Self.formerURL(database), configuration: TestApps.json,
             environment: ["RECEIPTD_MIGRATIONS": folder], ownerURL: database.uri,

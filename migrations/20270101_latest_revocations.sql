@@ -1,0 +1,37 @@
+-- The date of the revocation that a reversal ends, in place of whether there was one: a revocation of another transaction of the
+-- period that is later than it goes on.
+ALTER TABLE receiptd.transactions ADD COLUMN IF NOT EXISTS latest_revocation timestamptz;
+COMMENT ON COLUMN receiptd.transactions.latest_revocation IS 'The date of the latest revocation that Apple has signed, or of the notification that reversed one. Where revoked_at is NULL, Apple has reversed the revocations of the period up to it.';
+
+-- migrate: new transaction
+SELECT public.receiptd_set_rights('transactions');
+
+-- Of the reversals that are known so far, the date of the signature is the nearest one. The former name, which servers of the
+-- build before use, keeps its columns.
+-- migrate: new transaction
+DO $$
+BEGIN
+  IF EXISTS (
+    SELECT FROM pg_attribute WHERE attrelid = 'receiptd.transactions'::regclass AND attname = 'was_revoked' AND NOT attisdropped)
+  THEN
+    UPDATE receiptd.transactions SET latest_revocation = signed_at
+    WHERE was_revoked AND revoked_at IS NULL AND latest_revocation IS NULL;
+  END IF;
+  IF EXISTS (
+    SELECT FROM pg_class WHERE relnamespace = 'public'::regnamespace AND relname = 'transactions' AND relkind = 'v')
+  THEN
+    EXECUTE format('CREATE OR REPLACE VIEW public.transactions %s AS SELECT %s FROM receiptd.transactions%s',
+      CASE WHEN current_setting('server_version_num')::integer >= 150000 THEN 'WITH (security_invoker = true)' ELSE '' END,
+      (SELECT string_agg(CASE attname WHEN 'was_revoked' THEN 'false AS was_revoked' ELSE quote_ident(attname) END, ', ' ORDER BY place)
+        FROM (
+          SELECT attname, attnum AS place FROM pg_attribute WHERE attrelid = 'public.transactions'::regclass AND attnum > 0
+          UNION ALL SELECT 'latest_revocation', 10000 WHERE NOT EXISTS (
+            SELECT FROM pg_attribute WHERE attrelid = 'public.transactions'::regclass AND attname = 'latest_revocation')) AS columns),
+      CASE WHEN current_setting('server_version_num')::integer >= 150000 THEN '' ELSE ' OFFSET 0' END);
+    COMMENT ON COLUMN public.transactions.latest_revocation IS 'The date of the latest revocation that Apple has signed, or of the notification that reversed one. Where revoked_at is NULL, Apple has reversed the revocations of the period up to it.';
+  END IF;
+END
+$$;
+
+-- migrate: new transaction
+ALTER TABLE receiptd.transactions DROP COLUMN IF EXISTS was_revoked;
