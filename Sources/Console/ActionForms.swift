@@ -75,11 +75,13 @@ struct ActionField: Sendable {
   var kind = Kind.text
   /// The value of an empty form.
   var usual = ""
+  var isNeeded = true
 
   enum Kind: Sendable { case text, list, number, choice, checkbox }
 
-  static func text(_ name: String, _ label: String, hint: String? = nil) -> ActionField {
-    ActionField(name: name, label: label, hint: hint)
+  static func text(_ name: String, _ label: String, hint: String? = nil, isNeeded: Bool = true) -> ActionField
+  {
+    ActionField(name: name, label: label, hint: hint, isNeeded: isNeeded)
   }
 
   /// Several values without spaces.
@@ -282,8 +284,18 @@ extension ConsoleAction {
     ConsoleAction(
       ResetDeviceSecretRequest.self, "Reset the device's secret",
       "Deletes the secret of a device whose app lost it. Until its app sends a new one, the device is served without.",
-      [.text("deviceID", "Device"), .text("bundleID", "App")], perform: perform
-    ) { ResetDeviceSecretRequest(deviceID: try $0.text("deviceID"), bundleID: try $0.text("bundleID")) }
+      [
+        .text("deviceID", "Device"), .text("bundleID", "App"),
+        .text(
+          "proof", "Proof",
+          hint:
+            "The original transaction id of the customer's purchase, trial or none. Needed where the device has a record of "
+            + "several Apple Accounts, because one of them may be a stranger's.", isNeeded: false),
+      ], perform: perform
+    ) {
+      ResetDeviceSecretRequest(
+        deviceID: try $0.text("deviceID"), bundleID: try $0.text("bundleID"), proof: $0.value("proof"))
+    }
   }
 
   /// `POST /support/v1/erase-customer`

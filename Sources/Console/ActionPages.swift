@@ -164,6 +164,7 @@ private struct ActionContent: Sendable {
     let isText: Bool
     let maximum: Int
     let isNumber: Bool
+    let isNeeded: Bool
     let isChoice: Bool
     let isCheckbox: Bool
     let value: String
@@ -181,6 +182,7 @@ private struct ActionContent: Sendable {
       let isList = !choices.isEmpty && (value == nil || choices.contains { $0.value == value })
       isChoice = isList
       isNumber = field.kind == .number
+      isNeeded = field.isNeeded
       isCheckbox = field.kind == .checkbox
       isText = !isList && field.kind != .number && field.kind != .checkbox
       maximum = field.kind == .list ? 12_000 : 256

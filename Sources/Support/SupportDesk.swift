@@ -102,88 +102,11 @@ extension SupportDesk {
     }
   }
 
-  private func isSeen(_ customer: Customer, of app: App, _ connection: PostgresConnection) async throws
-    -> Bool
-  {
+  func isSeen(_ customer: Customer, of app: App, _ connection: PostgresConnection) async throws -> Bool {
     let search = try await CustomerSearch(customer.id, in: catalog, connection)
     if search.records(CustomerSearch.Match(customer, of: app.bundleID)) { return true }
     guard let user = customer.userID, try await UserDirectory.canRead("id", connection) else { return false }
     return try await UserDirectory.has(user, connection)
-  }
-}
-
-/// Deletes the secret of a device whose app lost it and cannot prove the Apple Account.
-///
-/// After that the device needs no secret until its app sends a new one with a proof of its account. For seven days a
-/// proof of the oldest trial or purchase of the device is enough, also of one that support gave it, and a device whose
-/// record began with a grant needs none. A consent of the device ends with its secret, and so do the pairings with
-/// parents that it confirmed with a code.
-package struct ResetDeviceSecretRequest: SupportRequest {
-  package static let operation = SupportOperation.resetDeviceSecret
-
-  /// The device.
-  var deviceID: String
-  /// The app.
-  var bundleID: String
-
-  package init(deviceID: String, bundleID: String) {
-    self.deviceID = deviceID
-    self.bundleID = bundleID
-  }
-
-  package func run(
-    at desk: SupportDesk, by author: SupportAuthor, isDryRun: Bool
-  ) async throws -> DeviceSecretResetResult {
-    try await desk.resetDeviceSecret(self, by: author, isDryRun: isDryRun)
-  }
-}
-
-extension SupportDesk {
-  fileprivate func resetDeviceSecret(
-    _ request: ResetDeviceSecretRequest, by author: SupportAuthor, isDryRun: Bool
-  ) async throws -> DeviceSecretResetResult {
-    let bundleID = request.bundleID
-    let app = try app(named: bundleID)
-    guard case .device(let device) = try app.customer(named: request.deviceID) else {
-      throw SupportRefusal.invalid("\(bundleID) has no device secrets: its customers are users.")
-    }
-    let instant = clock.now()
-    return try await customerTransactions.run(
-      locking: [Customer.device(device).lockName], isDryRun: isDryRun,
-      [
-        DeviceSecretRows.isReset(device, bundleID: bundleID, at: instant),
-        DeviceSecretRows.delete(device, bundleID: bundleID, at: instant),
-      ]
-    ) { connection, answers in
-      let isReset = try answers.first?[0].decode("is_reset", as: Bool.self) ?? false
-      let hadPairings = try await connection.endConfirmedPairings(of: device, in: app, catalog, at: instant)
-      let isChanged = !isReset || hadPairings || (answers.last?.affected ?? 0) > 0
-      if isChanged {
-        _ = try await connection.query(
-          SupportActionRows.insert(
-            [SupportAction(name: "reset-device-secret", bundleID: bundleID, to: .device(device))],
-            by: author, at: instant))
-      }
-      return DeviceSecretResetResult(
-        deviceID: device, bundleID: bundleID, isChanged: isChanged, isDryRun: isDryRun)
-    }
-  }
-}
-
-/// The result of ``ResetDeviceSecretRequest``.
-package struct DeviceSecretResetResult: Encodable, Sendable, CustomStringConvertible {
-  /// The device.
-  let deviceID: String
-  /// The app.
-  let bundleID: String
-  /// Whether the device had a secret or a pairing that it confirmed, or no earlier reset lets it keep a new one.
-  let isChanged: Bool
-  /// Whether nothing was written.
-  let isDryRun: Bool
-
-  /// One line.
-  package var description: String {
-    "\(deviceID): \(isChanged ? "the secret is reset" : "the device had no secret")"
   }
 }
 

@@ -288,7 +288,9 @@ import Testing
       let command = "reset-device-secret phone --bundle com.screentimerewards --reason moved"
       let reset = command.split(separator: " ").map(String.init)
       let first = try await run(reset, database)
-      #expect(first.text == "phone: the secret is reset\n", "\(first.complaint)")
+      #expect(
+        first.text == "phone: the secret is reset; for 7 days the next one needs no proof\n",
+        "\(first.complaint)")
       #expect(try await run(reset, database).text == "phone: the device had no secret\n")
       let actions = try await pool.query(
         "SELECT action || ' ' || to_customer || ' ' || by || ' ' || reason AS action FROM support_actions")

@@ -17,12 +17,12 @@ import Work
 ///   or paired device, or a purchase that another device took within 30 days), a request with a proof and no secret
 ///   deletes the stored secret, unless it only joins a trial.
 /// - The first secret is stored at once while the device has no record. Otherwise the request must also have a proof of
-///   the Apple Account of the whole record, and nothing without an account may be older. An attacker can bind a trial or
-///   a purchase of another account to a device that has no secret yet, and must not take over the device with it.
-/// - After support's reset the oldest part of the record decides about the first secret.
+///   the Apple Account of the whole record, and nothing may be without an account. An attacker can bind a trial or a
+///   purchase of another account to a device that has no secret yet, and must not take over the device with it.
+/// - After support's reset the account that support named decides about the first secret.
 /// - A different secret replaces the stored one if the request has a proof of an account on record. Everything bound
 ///   since the first secret was bound with that secret. A secret that was kept after a reset came later than some of the
-///   record, so older parts do not count. ``DeviceSecretRows/record(of:in:proof:at:)`` has both rules.
+///   record, so earlier parts do not count. ``DeviceRecord`` has both rules.
 /// - A secret that is replaced or deleted so ends the pairings that it confirmed, unless the proof is of the
 ///   Apple Account with which the device joined.
 package struct DeviceAuthenticator: Sendable {
@@ -78,8 +78,10 @@ package struct DeviceAuthenticator: Sendable {
     if let stored {
       if secret.matches(stored) {
         if let account = proof?.accountHash, try DeviceSecretRows.wantsAccount(rows) {
-          _ = try await pool.query(
-            DeviceSecretRows.prove(device, bundleID: app.bundleID, with: secret, accountHash: account))
+          try await transactions.run(
+            locking: [Customer.device(device).lockName],
+            [DeviceSecretRows.prove(device, bundleID: app.bundleID, with: secret, accountHash: account)]
+          ) { _, _ in }
         }
         return admitted(by: stored)
       }
@@ -121,7 +123,7 @@ package struct DeviceAuthenticator: Sendable {
       }
       let instant = clock.now()
       let stored = DeviceSecretRows.select(device, bundleID: app.bundleID)
-      let record = DeviceSecretRows.record(of: device, in: app, proof: proof, at: instant)
+      let record = DeviceRecord.select(device, in: app, proof: proof, at: instant)
       return try await transactions.run(
         locking: Set([Customer.device(device).lockName] + names),
         [stored] + (first == nil ? [] : [record]) + queries
@@ -174,7 +176,7 @@ package struct DeviceAuthenticator: Sendable {
       try await transactions.run(
         locking: [Customer.device(device).lockName],
         [
-          DeviceSecretRows.record(of: device, in: app, proof: proof, at: instant),
+          DeviceRecord.select(device, in: app, proof: proof, at: instant),
           DeviceSecretRows.hasTrial(proof, in: app),
         ]
       ) { connection, answers in
@@ -210,7 +212,7 @@ package struct DeviceAuthenticator: Sendable {
       locking: [Customer.device(device).lockName],
       [
         DeviceSecretRows.select(device, bundleID: app.bundleID),
-        DeviceSecretRows.record(of: device, in: app, proof: proof, at: instant),
+        DeviceRecord.select(device, in: app, proof: proof, at: instant),
       ]
     ) { connection, answers in
       guard let secrets = answers.first, let records = answers.last else { return .refused }

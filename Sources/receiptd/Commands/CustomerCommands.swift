@@ -179,10 +179,16 @@ struct ResetDeviceSecretCommand: AsyncParsableCommand {
   @Option(help: "The app's bundle id.")
   var bundle: String
 
+  @Option(
+    help: ArgumentHelp(
+      "Whose proof keeps the next secret: an original transaction id, trial or none; needed where the device has a record of several accounts.",
+      valueName: "purchase"))
+  var proof: String?
+
   @OptionGroup var options: SupportOptions
 
   func run() async throws {
-    try await options.perform(ResetDeviceSecretRequest(deviceID: device, bundleID: bundle))
+    try await options.perform(ResetDeviceSecretRequest(deviceID: device, bundleID: bundle, proof: proof))
   }
 }
 

@@ -1,6 +1,7 @@
 import Actions
 import AppStoreSimulator
 import Foundation
+import Postgres
 import Testing
 
 @testable import ReceiptService
@@ -95,7 +96,10 @@ import Testing
       #expect(try await harness.launch("phone", account: "evil").status < 300)
       #expect(try await harness.device("phone", shows: bought, secret: own).status == 200)
       #expect(try await harness.count("device_secrets") == 0)
-      #expect(try await harness.reset("phone"))
+      // Only support can tell whose of the two accounts the device is.
+      await #expect(throws: SupportRefusal.self) { try await harness.reset("phone") }
+      await #expect(throws: SupportRefusal.self) { try await harness.reset("phone", proof: "another") }
+      #expect(try await harness.reset("phone", proof: bought.originalTransactionID))
       #expect(try await harness.launch("phone", account: "evil", secret: foreign).status < 300)
       #expect(try await harness.count("device_secrets") == 0)
       #expect(try await harness.device("phone", shows: bought, secret: own).status == 200)
@@ -132,7 +136,7 @@ import Testing
       }
       harness.clock.advance(seconds: 60)
       #expect(try await harness.launch("phone", account: "evil").status < 300)
-      #expect(try await harness.reset("phone"))
+      #expect(try await harness.reset("phone", proof: hasGrant ? "none" : bought.originalTransactionID))
       harness.clock.advance(seconds: 60)
       _ = try await harness.device("phone", shows: bought, secret: own)
       #expect(try await harness.children(of: "phone", secret: own).status == 200)
@@ -156,7 +160,7 @@ import Testing
       harness.clock.advance(seconds: 60)
       let bought = try await harness.account("ann", buys: ScreenTime.family)
       if boughtBefore { _ = try await harness.device("phone", shows: bought) }
-      #expect(try await harness.reset("phone"))
+      #expect(try await harness.reset("phone", proof: boughtBefore ? bought.originalTransactionID : nil))
       harness.clock.advance(seconds: 60)
       // The first request after the reset has no proof; the next one proves the account with the secret.
       #expect(try await harness.token(of: "phone", secret: own).status == 200)
@@ -169,6 +173,82 @@ import Testing
         #expect(try await harness.children(of: "phone", secret: secret).status == 200)
         #expect(try await harness.launch("phone", account: "evil", secret: foreign).status == 401)
       }
+    }
+  }
+
+  /// A return to a purchase begins its time on the device anew, and a purchase may be stored before a device has it.
+  @Test(arguments: [1, 2])
+  func `the account that support names keeps the next secret, whenever the device got its parts`(
+    _ devices: Int
+  )
+    async throws
+  {
+    try await withHarness(configuration: MoveLimitTests.configuration(devices: devices)) { harness in
+      let foreignPurchase = try harness.buy(ScreenTime.individual, bundleID: ScreenTime.bundleID)
+      try await harness.arrives(foreignPurchase)
+      harness.clock.advance(seconds: 60)
+      let bought = try harness.buy(ScreenTime.family, bundleID: ScreenTime.bundleID)
+      _ = try await harness.device("phone", shows: bought)
+      harness.clock.advance(seconds: 60)
+      _ = try await harness.device("phone", shows: foreignPurchase)
+      if devices == 2 {
+        for device in ["tablet", "new", "phone"] {
+          harness.clock.advance(seconds: 60)
+          _ = try await harness.device(device, shows: bought)
+        }
+      }
+      #expect(try await harness.reset("phone", proof: bought.originalTransactionID))
+      #expect(try await harness.device("phone", shows: foreignPurchase, secret: foreign).status == 200)
+      #expect(try await harness.count("device_secrets") == 0)
+      _ = try await harness.device("phone", shows: bought, secret: own)
+      #expect(try await harness.children(of: "phone", secret: own).status == 200)
+      // An operator raises the limit: the time since which the device has the purchase is unknown.
+      if devices == 2 {
+        _ = try await harness.service.pool.query("UPDATE purchase_devices SET since = '1970-01-01'")
+      }
+      _ = try await harness.device("phone", shows: foreignPurchase, secret: foreign)
+      #expect(try await harness.children(of: "phone", secret: foreign).status == 401)
+      #expect(try await harness.children(of: "phone", secret: own).status == 200)
+    }
+  }
+
+  @Test func `after a reset a device that lost its only purchase keeps the secret of that account alone`()
+    async throws
+  {
+    try await withHarness(configuration: MoveLimitTests.configuration(devices: 1)) { harness in
+      let bought = try harness.buy(ScreenTime.family, bundleID: ScreenTime.bundleID)
+      for device in ["phone", "tablet"] { _ = try await harness.device(device, shows: bought) }
+      #expect(try await harness.reset("phone"))
+      #expect(try await harness.token(of: "phone", secret: foreign).status == 200)
+      #expect(try await harness.launch("phone", account: "evil", secret: foreign).status < 300)
+      #expect(try await harness.count("device_secrets") == 0)
+      _ = try await harness.device("phone", shows: bought, secret: own)
+      #expect(try await harness.children(of: "phone", secret: own).status == 200)
+    }
+  }
+
+  @Test func `a purchase that support gave to a device replaces no secret after another device took it`()
+    async throws
+  {
+    try await withHarness(configuration: MoveLimitTests.configuration(devices: 1)) { harness in
+      #expect(try await harness.token(of: "phone", secret: own).status == 200)
+      try await harness.grant("phone")
+      let bought = try harness.buy(ScreenTime.family, bundleID: ScreenTime.bundleID)
+      _ = try await harness.device("old", shows: bought)
+      _ = try await harness.desk.transfer(
+        bought.originalTransactionID, to: "phone", by: try #require(Harness.ada), isForced: true)
+      harness.clock.advance(days: 2)
+      _ = try await harness.device("next", shows: bought)
+      _ = try await harness.device("phone", shows: bought, secret: foreign)
+      #expect(try await harness.children(of: "phone", secret: foreign).status == 401)
+      #expect(try await harness.children(of: "phone", secret: own).status == 200)
+    }
+  }
+
+  @Test func `an id that the app never saw has no secret to reset`() async throws {
+    try await withScreenTime { harness in
+      try await #require(throws: SupportRefusal.self) { try await harness.reset("typo") }
+      #expect(try await harness.count("support_actions") == 0)
     }
   }
 
@@ -205,8 +285,8 @@ extension Harness {
   }
 
   /// - Returns: whether support's reset changed something.
-  fileprivate func reset(_ device: String) async throws -> Bool {
-    try await ResetDeviceSecretRequest(deviceID: device, bundleID: ScreenTime.bundleID).perform(
+  fileprivate func reset(_ device: String, proof: String? = nil) async throws -> Bool {
+    try await ResetDeviceSecretRequest(deviceID: device, bundleID: ScreenTime.bundleID, proof: proof).perform(
       at: service.support, by: try #require(Self.ada)
     ).isChanged
   }
