@@ -35,3 +35,7 @@ $$;
 
 -- migrate: new transaction
 ALTER TABLE receiptd.transactions DROP COLUMN IF EXISTS was_revoked;
+
+-- Every type of event stands in one list.
+-- migrate: new transaction
+COMMENT ON COLUMN receiptd.lifecycle_events.type IS 'The type of the event; docs/events.md lists them.';

@@ -30,7 +30,7 @@ package struct Console: Sendable {
     let actions: [ConsoleAction]
     /// What the page *Health* shows of this server.
     let server: ServerFacts
-    let traffic: ClientRateLimits
+    let rateLimits: ClientRateLimits
     /// The proxy that names people; `nil` where none is configured.
     let singleSignOn: SingleSignOn?
     let clock: ServiceClock
@@ -41,7 +41,7 @@ package struct Console: Sendable {
     /// The parts of a service.
     package init(
       catalog: AppCatalog, pool: PostgresPool, desk: SupportDesk, outbox: Outbox, people: People,
-      figures: BusinessFigures, actions: [ConsoleAction], server: ServerFacts, traffic: ClientRateLimits,
+      figures: BusinessFigures, actions: [ConsoleAction], server: ServerFacts, rateLimits: ClientRateLimits,
       singleSignOn: SingleSignOn?, clock: ServiceClock, logger: Logger,
       bound:
         @escaping @Sendable (SupportOperation, @Sendable () async throws -> Response) async throws -> Response
@@ -54,7 +54,7 @@ package struct Console: Sendable {
       self.figures = figures
       self.actions = actions
       self.server = server
-      self.traffic = traffic
+      self.rateLimits = rateLimits
       self.singleSignOn = singleSignOn
       self.clock = clock
       self.logger = logger

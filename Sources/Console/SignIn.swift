@@ -131,8 +131,8 @@ extension Console {
       response.headers[.setCookie] = BrowserRules.setCookie(secret, for: request)
       return response
     }
-    try parts.traffic.checkSignIns(of: request)
-    parts.traffic.noteFailedSignIn(of: request)
+    try parts.rateLimits.checkSignIns(of: request)
+    parts.rateLimits.noteFailedSignIn(of: request)
     var problem = ServiceError.unknownSupportToken
     problem.page = try signInContent(request, next: next, problem: fault)
     problem.headers.append(contentsOf: Self.pageHeaders)

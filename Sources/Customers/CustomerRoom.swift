@@ -26,7 +26,7 @@ package struct CustomerRoom: Room {
   package init(
     catalog: AppCatalog, transactions: CustomerTransactions, charges: DayCharges,
     statusWriter: CustomerStatusWriter, signer: EntitlementSigner, keysAreFiles: Bool,
-    verifier: SignedDataVerifier, profileWriteFailures: Counter, traffic: ClientRateLimits,
+    verifier: SignedDataVerifier, profileWriteFailures: Counter, rateLimits: ClientRateLimits,
     _ work: WorkContext
   ) {
     let (pool, clock, logger) = (work.pool, work.clock, work.logger)
@@ -49,7 +49,7 @@ package struct CustomerRoom: Room {
     pairing = Pairing(apps: apps, pool: pool, authenticator: deviceAuthenticator, clock: clock)
     joining = Joining(
       apps: apps, pool: pool, authenticator: deviceAuthenticator, pairing: pairing, verifier: verifier,
-      traffic: traffic, clock: clock)
+      rateLimits: rateLimits, clock: clock)
   }
 
   package func addRoutes(to router: inout Router) {

@@ -27,7 +27,7 @@ package struct DeliveryRoom: Room {
   package init(
     catalog: AppCatalog, ledger: LedgerWriter, apis: [String: AppStoreServerAPI],
     authenticator: Authenticator, deviceAuthenticator: DeviceAuthenticator,
-    transactions: CustomerTransactions, traffic: ClientRateLimits, environment: [String: String],
+    transactions: CustomerTransactions, rateLimits: ClientRateLimits, environment: [String: String],
     clockCorrection: ClockCorrection, destinationLogger: Logger, metrics: DeliveryMetrics, _ work: WorkContext
   ) throws(ConfigurationProblem) {
     let (pool, clock, logger) = (work.pool, work.clock, work.logger)
@@ -41,7 +41,8 @@ package struct DeliveryRoom: Room {
       clockCorrection: clockCorrection)
     consents = ConsentIntake(
       apps: AppOfRequest(catalog: catalog), authenticator: authenticator,
-      deviceAuthenticator: deviceAuthenticator, transactions: transactions, traffic: traffic, clock: clock)
+      deviceAuthenticator: deviceAuthenticator, transactions: transactions, rateLimits: rateLimits,
+      clock: clock)
   }
 
   package func addRoutes(to router: inout Router) {

@@ -21,18 +21,18 @@ package struct EventIntake: Sendable {
   let apps: AppOfRequest
   let authenticator: Authenticator
   let charges: DayCharges
-  let traffic: ClientRateLimits
+  let rateLimits: ClientRateLimits
   let clock: ServiceClock
   let metrics: EventMetrics
 
   init(
-    apps: AppOfRequest, authenticator: Authenticator, charges: DayCharges, traffic: ClientRateLimits,
+    apps: AppOfRequest, authenticator: Authenticator, charges: DayCharges, rateLimits: ClientRateLimits,
     clock: ServiceClock, metrics: EventMetrics
   ) {
     self.apps = apps
     self.authenticator = authenticator
     self.charges = charges
-    self.traffic = traffic
+    self.rateLimits = rateLimits
     self.clock = clock
     self.metrics = metrics
   }
@@ -47,7 +47,7 @@ package struct EventIntake: Sendable {
   }
 
   package func respond(to request: Request) async throws -> Response {
-    try traffic.admitEvents(of: request)
+    try rateLimits.admitEvents(of: request)
     try request.requireJSON()
     // This comes before a long body is decoded.
     if request.headers[.authorization] == nil { try Self.checkAnonymousLength(of: request) }
@@ -94,7 +94,7 @@ package struct EventIntake: Sendable {
     let user = try await authenticator.user(of: request, in: app)
     if let user {
       guard user == named else { throw ServiceError.notTheTokensUser }
-      try traffic.admit(user: user)
+      try rateLimits.admit(user: user)
     }
     // One user is one customer, in whatever case the client writes the UUID.
     return (named?.uuidString.lowercased() ?? name, user != nil)

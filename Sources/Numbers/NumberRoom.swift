@@ -22,14 +22,14 @@ package struct NumberRoom: Room {
 
   package init(
     catalog: AppCatalog, pool: PostgresPool, authenticator: Authenticator, charges: DayCharges,
-    traffic: ClientRateLimits, clock: ServiceClock, metrics: EventMetrics
+    rateLimits: ClientRateLimits, clock: ServiceClock, metrics: EventMetrics
   ) {
     self.catalog = catalog
     self.pool = pool
     self.clock = clock
     events = EventIntake(
       apps: AppOfRequest(catalog: catalog), authenticator: authenticator, charges: charges,
-      traffic: traffic, clock: clock, metrics: metrics)
+      rateLimits: rateLimits, clock: clock, metrics: metrics)
     route = NumbersRoute(catalog: catalog, pool: pool, clock: clock)
     figures = BusinessFigures(pool: pool, clock: clock)
     counter = KPICounter(catalog: catalog, pool: pool, clock: clock)

@@ -10,21 +10,21 @@ import Subscriptions
 struct BareIDs: Sendable {
   let store: StoreLookup
   let pool: PostgresPool
-  let traffic: ClientRateLimits
+  let rateLimits: ClientRateLimits
 
   /// The purchase of a transaction id, in its present state in the App Store.
   /// - Throws: ``Problem``: `transaction_not_found`, `store_unavailable`, `wrong_environment`, `rate_limited`; errors
   ///   of the database.
   func purchase(_ transactionID: String, of app: App, for request: Request) async throws -> ProvenPurchase {
-    try traffic.checkGuesses(of: request)
+    try rateLimits.checkGuesses(of: request)
     let known = try await pool.query(TransactionRows.isKnown(transactionID))
     let isKnown = try known.first?.decode("is_known", as: Bool.self) ?? false
-    if !isKnown { try traffic.beginGuess(of: request) }
-    defer { if !isKnown { traffic.endGuess(of: request) } }
+    if !isKnown { try rateLimits.beginGuess(of: request) }
+    defer { if !isKnown { rateLimits.endGuess(of: request) } }
     do throws(Problem) {
       return try await store.purchase(transactionID: transactionID, isKnown: isKnown, of: app)
     } catch {
-      if error.code == ServiceError.transactionNotFound.code { traffic.noteGuess(of: request) }
+      if error.code == ServiceError.transactionNotFound.code { rateLimits.noteGuess(of: request) }
       throw error
     }
   }

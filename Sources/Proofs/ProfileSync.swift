@@ -25,7 +25,7 @@ struct ProfileSync: Sendable {
   let pool: PostgresPool
   let grandfathering: Grandfathering
   let signer: EntitlementSigner
-  let traffic: ClientRateLimits
+  let rateLimits: ClientRateLimits
   let clock: ServiceClock
   let outcomes: OutcomeMetrics
 
@@ -75,7 +75,7 @@ struct ProfileSync: Sendable {
     guard proofs.count <= Self.maximumTransactions else {
       throw Problem.invalidRequest("At most \(Self.maximumTransactions) transactions at once.")
     }
-    try traffic.admit(
+    try rateLimits.admit(
       proofs: proofs.count + (body.signedAppTransaction == nil ? 0 : 1), of: request, by: user)
     // Verify all before storing any: an invalid transaction changes nothing.
     let purchases = try proofs.enumerated().map { index, jws in
@@ -121,7 +121,7 @@ struct ProfileSync: Sendable {
     let wanted = try request.parameters.require("userID", as: UUID.self)
     let (user, apps) = try await authenticator.user(of: request)
     guard user == wanted else { throw ServiceError.forbidden }
-    try traffic.admit(user: user)
+    try rateLimits.admit(user: user)
     return (user, apps)
   }
 

@@ -27,7 +27,7 @@ package struct ProofRoom: Room {
     verifier signatures: SignedDataVerifier, catalog: AppCatalog, apis: [String: AppStoreServerAPI],
     patientAPIs: [String: AppStoreServerAPI], authenticator: Authenticator,
     deviceAuthenticator: DeviceAuthenticator, ledger: LedgerWriter,
-    grandfathering: Grandfathering, signer: EntitlementSigner, traffic: ClientRateLimits,
+    grandfathering: Grandfathering, signer: EntitlementSigner, rateLimits: ClientRateLimits,
     outcomes: OutcomeMetrics, metrics: LedgerMetrics, _ work: WorkContext
   ) {
     let (pool, clock, logger) = (work.pool, work.clock, work.logger)
@@ -37,15 +37,17 @@ package struct ProofRoom: Room {
       lookup: StoreLookup(apis: patientAPIs, verifier: signatures, logger: logger), ledger: ledger,
       catalog: catalog, work: work)
     let bareIDs = BareIDs(
-      store: StoreLookup(apis: apis, verifier: signatures, logger: logger), pool: pool, traffic: traffic)
+      store: StoreLookup(apis: apis, verifier: signatures, logger: logger), pool: pool, rateLimits: rateLimits
+    )
     validation = Validation(
       proofs: verifier, bareIDs: bareIDs,
       authenticator: authenticator, deviceAuthenticator: deviceAuthenticator, ledger: ledger,
-      oldProofs: oldProofs, apps: apps, pool: pool, signer: signer, traffic: traffic, clock: clock,
+      oldProofs: oldProofs, apps: apps, pool: pool, signer: signer, rateLimits: rateLimits, clock: clock,
       outcomes: outcomes)
     profiles = ProfileSync(
       proofs: verifier, bareIDs: bareIDs, apps: apps, authenticator: authenticator, ledger: ledger,
-      oldProofs: oldProofs, pool: pool, grandfathering: grandfathering, signer: signer, traffic: traffic,
+      oldProofs: oldProofs, pool: pool, grandfathering: grandfathering, signer: signer,
+      rateLimits: rateLimits,
       clock: clock,
       outcomes: outcomes)
     trials = TrialStart(

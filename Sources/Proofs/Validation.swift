@@ -22,7 +22,7 @@ struct Validation: Sendable {
   let apps: AppOfRequest
   let pool: PostgresPool
   let signer: EntitlementSigner
-  let traffic: ClientRateLimits
+  let rateLimits: ClientRateLimits
   let clock: ServiceClock
   let outcomes: OutcomeMetrics
 
@@ -71,7 +71,7 @@ struct Validation: Sendable {
     _ purchase: ProvenPurchase, for claimant: Customer?, _ admission: DeviceAdmission?,
     _ possession: Possession
   ) async throws -> Response {
-    if case .user(let user) = claimant { try traffic.admit(user: user) }
+    if case .user(let user) = claimant { try rateLimits.admit(user: user) }
 
     let instant = clock.now()
     // A device of another Apple Account gets nothing, also of a purchase that has no owner yet.

@@ -185,6 +185,21 @@ import Testing
     }
   }
 
+  @Test func `a reversed refund opens a restored non-consumable, whatever copy was signed as revoked`() {
+    let refunded = lifetime("1000", bought: 0, revoked: 5)
+    let copy = lifetime("1002", bought: 3, revoked: 5, signed: 6)
+    let reversed = lifetime("1000", bought: 0, signed: 7)
+    for facts in ordersWithRepeats([refunded, copy, reversed]) {
+      #expect(SubscriptionFacts(facts).words(at: 8) == "active/active")
+    }
+    // A later refund ends it again, and a reversal of an earlier one does not change that.
+    let again = lifetime("1002", bought: 3, revoked: 9)
+    let signedAgain = lifetime("1000", bought: 0, signed: 12)
+    for facts in ordersWithRepeats([refunded, reversed, again, signedAgain]) {
+      #expect(SubscriptionFacts(facts).words(at: 13) == "revoked/cancelled")
+    }
+  }
+
   @Test(.timeLimit(.minutes(1))) func `a thousand copies of a period are folded quickly`() {
     let facts = SubscriptionFacts((0..<1_000).map { period("\(2_000 + $0)", from: 0, to: 30) })
     for _ in 0..<20 { #expect(facts.current?.transactionID == "2999") }

@@ -56,6 +56,40 @@ import Testing
     #expect(owners(facts, claimant: clara) == [.user(boris)])
   }
 
+  /// The App Store signs the former token in a copy until it signs that copy again.
+  @Test func `of the tokens of several transactions of one period the last signed one decides`() {
+    let facts = [
+      signature(of: "1001", anna, signed: 0), signature(of: "1001", boris, signed: 5),
+      signature(of: "1002", anna, signed: 3), signature(of: "1002", nil, signed: 9),
+    ]
+    #expect(owners(facts) == [.user(boris)])
+    #expect(owners(facts, claimant: clara) == [.user(boris)])
+    // A later period has its own token.
+    let tokens = ordersWithRepeats(facts + [signature(of: "1003", from: 30, clara, signed: 30)]).map {
+      SubscriptionFacts($0).customerToken
+    }
+    #expect(Set(tokens) == [clara])
+  }
+
+  @Test func `the tokens of a restored non-consumable are those of one purchase until a refund`() {
+    func copy(_ id: String, bought: Double, _ token: UUID, signed: Double, revoked: Double? = nil)
+      -> TransactionFact
+    {
+      period(
+        id, from: bought, to: nil, product: "lifetime", kind: .nonConsumable, revoked: revoked, token: token,
+        signed: signed)
+    }
+    let facts = [
+      copy("1000", bought: 0, anna, signed: 0), copy("1000", bought: 0, boris, signed: 8),
+      copy("1002", bought: 3, anna, signed: 5),
+    ]
+    #expect(owners(facts) == [.user(boris)])
+    let again = [
+      copy("1000", bought: 0, boris, signed: 12, revoked: 10), copy("1002", bought: 11, anna, signed: 11),
+    ]
+    #expect(Set(ordersWithRepeats(again).map { SubscriptionFacts($0).customerToken }) == [anna])
+  }
+
   @Test func `of two tokens signed in the same millisecond the same one decides in any order`() {
     let facts = [signature(anna, signed: 5), signature(boris, signed: 5), signature(nil, signed: 5)]
     #expect(owners(facts).count == 1)

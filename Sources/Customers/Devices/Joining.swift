@@ -20,7 +20,7 @@ struct Joining: Sendable {
   let authenticator: DeviceAuthenticator
   let pairing: Pairing
   let verifier: SignedDataVerifier
-  let traffic: ClientRateLimits
+  let rateLimits: ClientRateLimits
   let clock: ServiceClock
 
   private struct CodeAnswer: Encodable {
@@ -119,17 +119,17 @@ struct Joining: Sendable {
   /// - Returns: the code, and its row of ``PairingCodeRows/select(_:in:)``.
   /// - Throws: 404 `pairing_code_invalid`, 429 `rate_limited`.
   private func find(_ text: String, in app: App, _ request: Request) async throws -> (PairingCode, Row) {
-    try traffic.beginCode(of: app.bundleID, request)
+    try rateLimits.beginCode(of: app.bundleID, request)
     guard let code = PairingCode(text) else { throw ServiceError.invalidPairingCode }
     let row: Row?
     do {
       row = try await pool.query(PairingCodeRows.select(code, in: app.bundleID)).first
     } catch {
-      traffic.endCode(of: app.bundleID, request)
+      rateLimits.endCode(of: app.bundleID, request)
       throw error
     }
     guard let row, try !row.decode("is_used", as: Bool.self) else { throw ServiceError.invalidPairingCode }
-    traffic.endCode(of: app.bundleID, request)
+    rateLimits.endCode(of: app.bundleID, request)
     return (code, row)
   }
 

@@ -15,18 +15,18 @@ struct ConsentIntake: Sendable {
   let authenticator: Authenticator
   let deviceAuthenticator: DeviceAuthenticator
   let transactions: CustomerTransactions
-  let traffic: ClientRateLimits
+  let rateLimits: ClientRateLimits
   let clock: ServiceClock
 
   init(
     apps: AppOfRequest, authenticator: Authenticator, deviceAuthenticator: DeviceAuthenticator,
-    transactions: CustomerTransactions, traffic: ClientRateLimits, clock: ServiceClock
+    transactions: CustomerTransactions, rateLimits: ClientRateLimits, clock: ServiceClock
   ) {
     self.apps = apps
     self.authenticator = authenticator
     self.deviceAuthenticator = deviceAuthenticator
     self.transactions = transactions
-    self.traffic = traffic
+    self.rateLimits = rateLimits
     self.clock = clock
   }
 
@@ -100,7 +100,7 @@ struct ConsentIntake: Sendable {
     guard let user = try await authenticator.user(of: request, in: app) else {
       throw ServiceError.unauthenticated
     }
-    try traffic.admit(user: user)
+    try rateLimits.admit(user: user)
     return user
   }
 }

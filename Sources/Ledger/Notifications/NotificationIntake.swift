@@ -21,19 +21,19 @@ package struct NotificationIntake: Sendable {
   package let verifier: SignedDataVerifier
   let ledger: LedgerWriter
   let catalog: AppCatalog
-  package let traffic: ClientRateLimits
+  package let rateLimits: ClientRateLimits
   let clock: ServiceClock
   let logger: Logger
   let metrics: LedgerMetrics
 
   package init(
-    verifier: SignedDataVerifier, ledger: LedgerWriter, catalog: AppCatalog, traffic: ClientRateLimits,
+    verifier: SignedDataVerifier, ledger: LedgerWriter, catalog: AppCatalog, rateLimits: ClientRateLimits,
     clock: ServiceClock, logger: Logger, metrics: LedgerMetrics
   ) {
     self.verifier = verifier
     self.ledger = ledger
     self.catalog = catalog
-    self.traffic = traffic
+    self.rateLimits = rateLimits
     self.clock = clock
     self.logger = logger
     self.metrics = metrics
@@ -73,7 +73,7 @@ package struct NotificationIntake: Sendable {
   }
 
   package func respond(to request: Request) async throws -> Response {
-    try traffic.checkForgeries(of: request)
+    try rateLimits.checkForgeries(of: request)
     let body = try request.readJSON(Body.self)
     if body.isVersion1, body.signedPayload.isEmpty {
       logger.warning(
@@ -86,7 +86,7 @@ package struct NotificationIntake: Sendable {
     do throws(VerificationFailure) {
       entry = try self.entry(for: body.signedPayload)
     } catch {
-      traffic.noteForgery(of: request)
+      rateLimits.noteForgery(of: request)
       logger.warning(
         "a notification was refused", metadata: ["request": "\(request.id)", "reason": "\(error)"])
       metrics.recordRefusedNotification()
@@ -105,7 +105,7 @@ package struct NotificationIntake: Sendable {
     let bundleID = notification.bundleID ?? ""
     guard catalog[bundleID] == nil else { return }
     do throws(Problem) {
-      try traffic.admitForeign(bundleID)
+      try rateLimits.admitForeign(bundleID)
     } catch {
       metrics.recordLimitedNotification()
       throw error

@@ -292,9 +292,11 @@ struct TableShape {
           """
         purchase_date expiry_date last_validated_at created_at updated_at status_since grace_expires_at revoked_at \
         signed_at next_change_at store_asked_at old_proof_signed_at old_proof_marked_at \
-        old_proof_due_at old_proof_asked_at old_proof_unknown_at erased_at
+        old_proof_due_at old_proof_asked_at old_proof_unknown_at erased_at counted_moves_since \
+        counted_unproven_moves_since
         """,
-        "uuid": "user_id app_account_token", "boolean": "auto_renew_enabled is_counted",
+        "uuid": "user_id app_account_token", "integer": "counted_moves counted_unproven_moves",
+        "boolean": "auto_renew_enabled is_counted",
         "bigint": "price_milliunits", "timestamp with time zone[]": "phase_starts",
         "text[]": "phase_statuses phase_store_statuses erased_tokens",
       ]),

@@ -27,9 +27,6 @@ struct ConfiguredApps: Sendable {
   func write() async throws {
     try await clientWriteModes.write(to: pool)
     let apps = catalog.apps.sorted { $0.bundleID < $1.bundleID }
-    _ = try await pool.withConnection { connection in
-      try await connection.pipeline(apps.map { Self.upsert($0, at: clock.now()) })
-    }
     for app in apps {
       try await inBatches { GrantRows.recount(under: app, at: clock.now(), limit: $0) }
       try await inBatches { SandboxRows.recount(under: app, at: clock.now(), limit: $0) }
@@ -39,6 +36,10 @@ struct ConfiguredApps: Sendable {
           "open grants have a tier that is not in the configuration; they give no access",
           metadata: ["bundleID": "\(app.bundleID)", "tier": "\(tier)", "grants": "\(count)"])
       }
+    }
+    // Last, so that the next run of the job for windows finds what a run that failed has left.
+    _ = try await pool.withConnection { connection in
+      try await connection.pipeline(apps.map { Self.upsert($0, at: clock.now()) })
     }
   }
 

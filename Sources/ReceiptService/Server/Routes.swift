@@ -19,7 +19,9 @@ import Work
 extension Service {
   /// The routes for clients and the App Store.
   ///
-  /// Almost every response is about one customer, so responses are not cacheable by default.
+  /// Almost every response is about one customer, so responses are not cacheable by default. `ProofRoom` has
+  /// `/api/v1/subscriptions/validate`, `/api/v1/profiles` and `/api/v1/trials`, `CustomerRoom` `/api/v1/devices`,
+  /// `DeliveryRoom` `/api/v1/consent`.
   package var clientRouter: Router {
     var router = Router(cacheControl: "no-store")
     router.group([keepRefusals, limitRate, mapDatabaseErrors]) { router in
@@ -80,7 +82,7 @@ extension Service {
   /// Applies the rate limits of clients; see ``ClientRateLimits``.
   private func limitRate(_ next: @escaping Responder) -> Responder {
     { request in
-      try self.traffic.admit(request)
+      try self.rateLimits.admit(request)
       return try await next(request)
     }
   }

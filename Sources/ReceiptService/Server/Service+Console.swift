@@ -11,7 +11,7 @@ extension Service {
     Console(
       Console.Parts(
         catalog: catalog, pool: pool, desk: support, outbox: deliveries.outbox, people: people,
-        figures: numbers.figures, actions: consoleActions, server: serverFacts, traffic: traffic,
+        figures: numbers.figures, actions: consoleActions, server: serverFacts, rateLimits: rateLimits,
         singleSignOn: singleSignOn,
         clock: clock, logger: logger,
         bound: { operation, page in

@@ -82,7 +82,9 @@ package final class Service: Sendable {
     _ sharedResources: SharedResources, after former: Service?, warningAbout uses: Set<ConfigurationUse>
   ) async throws(ConfigurationProblem) {
     let settings = sharedResources.settings
-    let (pool, client, traffic) = (sharedResources.pool, sharedResources.client, sharedResources.traffic)
+    let (pool, client, rateLimits) = (
+      sharedResources.pool, sharedResources.client, sharedResources.rateLimits
+    )
     let (signer, clock, logger) = (sharedResources.signer, sharedResources.clock, sharedResources.logger)
     catalog = try AppCatalog(contentsOf: settings.configurationFile)
     let requestWarnings = uses.contains(.requests) ? logger : .silent
@@ -117,7 +119,8 @@ package final class Service: Sendable {
     let patientAPIs = apis.mapValues { $0.with(timeout: .seconds(60), maximumAge: .zero) }
 
     notifications = NotificationIntake(
-      verifier: verifier, ledger: ledger, catalog: catalog, traffic: traffic, clock: clock, logger: logger,
+      verifier: verifier, ledger: ledger, catalog: catalog, rateLimits: rateLimits, clock: clock,
+      logger: logger,
       metrics: metrics.ledger)
     let signedPurchases = SignedPurchases(verifier: verifier, logger: logger)
     let work = WorkContext(pool: pool, clock: clock, logger: logger, metrics: metrics.work)
@@ -132,20 +135,21 @@ package final class Service: Sendable {
       catalog: catalog, transactions: sharedResources.customerTransactions,
       charges: sharedResources.dayCharges, statusWriter: statusWriter, signer: signer,
       keysAreFiles: settings.entitlementKeys != nil, verifier: verifier,
-      profileWriteFailures: metrics.ledger.profileWriteFailures, traffic: traffic, work)
+      profileWriteFailures: metrics.ledger.profileWriteFailures, rateLimits: rateLimits, work)
     proofs = ProofRoom(
       verifier: verifier, catalog: catalog, apis: apis, patientAPIs: patientAPIs,
       authenticator: authenticator, deviceAuthenticator: customers.deviceAuthenticator,
-      ledger: ledger, grandfathering: customers.grandfathering, signer: signer, traffic: traffic,
+      ledger: ledger, grandfathering: customers.grandfathering, signer: signer, rateLimits: rateLimits,
       outcomes: metrics.outcomes, metrics: metrics.ledger, work)
     deliveries = try DeliveryRoom(
       catalog: catalog, ledger: ledger, apis: patientAPIs, authenticator: authenticator,
       deviceAuthenticator: customers.deviceAuthenticator, transactions: sharedResources.customerTransactions,
-      traffic: traffic, environment: settings.environment, clockCorrection: sharedResources.clockCorrection,
+      rateLimits: rateLimits, environment: settings.environment,
+      clockCorrection: sharedResources.clockCorrection,
       destinationLogger: uses.contains(.deliveries) ? logger : .silent, metrics: metrics.deliveries, work)
     numbers = NumberRoom(
       catalog: catalog, pool: pool, authenticator: authenticator, charges: sharedResources.dayCharges,
-      traffic: traffic, clock: clock, metrics: metrics.events)
+      rateLimits: rateLimits, clock: clock, metrics: metrics.events)
     retentionJob = RetentionJob(
       pool: pool, catalog: catalog, retention: settings.retention, clock: clock, logger: logger)
     readiness = Readiness(sharedResources: sharedResources)
@@ -178,7 +182,7 @@ package final class Service: Sendable {
     jobRunner = JobRunner(logger: logger, countRun: metrics.jobs.swept)
     supportToken = settings.supportToken
     people = People(pool: pool, clock: clock)
-    signIn = SupportSignIn(token: settings.supportToken, people: people, traffic: traffic)
+    signIn = SupportSignIn(token: settings.supportToken, people: people, rateLimits: rateLimits)
     self.sharedResources = sharedResources
     self.authenticator = authenticator
     await authenticator.takeOver(from: former?.authenticator)
@@ -216,7 +220,7 @@ package final class Service: Sendable {
   package var migrator: Migrator { sharedResources.migrator }
   var clock: ServiceClock { sharedResources.clock }
   var logger: Logger { sharedResources.logger }
-  var traffic: ClientRateLimits { sharedResources.traffic }
+  var rateLimits: ClientRateLimits { sharedResources.rateLimits }
   /// The metrics.
   package var metrics: ServiceMetrics { sharedResources.metrics }
   var signer: EntitlementSigner { sharedResources.signer }

@@ -21,7 +21,7 @@ final class SharedResources: Sendable {
   let migrator: Migrator
   /// The client for the App Store and the issuers of tokens.
   let client: CurlClient
-  let traffic: ClientRateLimits
+  let rateLimits: ClientRateLimits
   /// Kept over a reload with the attempts that are not written yet.
   let refusedAttempts: RefusedAttemptLog
   /// Kept over a reload with the users that are not written yet.
@@ -55,7 +55,7 @@ final class SharedResources: Sendable {
     client = CurlClient(configuration: CurlConfiguration(userAgent: "receiptd"))
     signer = EntitlementSigner(
       settings.entitlementKeys.map { EntitlementKeyRing(files: $0.map { EntitlementKey($0) }) })
-    traffic = ClientRateLimits(perSecond: settings.rateLimit, clock: self.clock, logger: logger)
+    rateLimits = ClientRateLimits(perSecond: settings.rateLimit, clock: self.clock, logger: logger)
     refusedAttempts = RefusedAttemptLog(
       pool: pool, clock: self.clock, logger: logger, metrics: metrics.refusedAttempts)
     seenUsers = SeenUsers(pool: pool, clock: self.clock)

@@ -8,13 +8,13 @@ import Requests
 struct SupportSignIn: Sendable {
   private let machine: SHA256Digest?
   private let people: People
-  private let traffic: ClientRateLimits
+  private let rateLimits: ClientRateLimits
 
   /// - Parameter token: `SUPPORT_TOKEN`, if it is set.
-  init(token: String?, people: People, traffic: ClientRateLimits) {
+  init(token: String?, people: People, rateLimits: ClientRateLimits) {
     machine = token.map(Self.digest)
     self.people = people
-    self.traffic = traffic
+    self.rateLimits = rateLimits
   }
 
   /// The actor of a token; `nil` for an unknown one.
@@ -38,9 +38,9 @@ struct SupportSignIn: Sendable {
     else { throw ServiceError.noSupportToken }
     let token = String(field.dropFirst(7))
     if let token = PersonToken(token), let person = try await people.signIn(token) { return .person(person) }
-    try traffic.checkSignIns(of: request)
+    try rateLimits.checkSignIns(of: request)
     if isMachine(token) { return .machine() }
-    traffic.noteFailedSignIn(of: request)
+    rateLimits.noteFailedSignIn(of: request)
     throw ServiceError.unknownSupportToken
   }
 

@@ -113,6 +113,11 @@ extension TransactionFact {
     return merged
   }
 
+  /// The fact with the account token that was signed last; `nil` if none has a token.
+  static func withLatestToken(_ facts: [TransactionFact]) -> TransactionFact? {
+    facts.filter { $0.appAccountToken != nil }.max { $1.hasLaterToken(than: $0) }
+  }
+
   private func hasLaterToken(than other: TransactionFact) -> Bool {
     guard let token = appAccountToken, let signed = tokenSignedAt else { return false }
     guard let otherToken = other.appAccountToken, let otherSigned = other.tokenSignedAt else { return true }

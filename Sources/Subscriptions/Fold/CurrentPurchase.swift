@@ -8,15 +8,18 @@ extension SubscriptionFacts {
   /// same instant are an upgrade and the upgraded purchase, which Apple marks.
   ///
   /// A restored non-consumable has several transactions, and a refund is signed on one of them. So a revocation ends
-  /// every purchase before it. A purchase after it is a new one: the App Store sells the product again after a refund,
-  /// under the same original id or a new one.
+  /// every purchase before it, until a reversal on one of them ends the revocations up to the one that it reverses. A
+  /// purchase after a revocation is a new one: the App Store sells the product again after a refund, under the same
+  /// original id or a new one.
   public var current: TransactionFact? {
     guard var current = latest(of: purchases) else { return nil }
-    if current.kind == .nonConsumable, current.revocationDate == nil {
+    if current.kind == .nonConsumable {
+      let copies = transactions.values
+      let reversed = copies.lazy.filter { $0.revocationDate == nil }.compactMap(\.latestRevocation).max()
       let purchaseDate = current.purchaseDate
-      current.revocationDate = transactions.values.lazy.compactMap(\.revocationDate).filter {
-        $0 > purchaseDate
-      }.min()
+      let later = copies.lazy.compactMap(\.revocationDate).filter { $0 > purchaseDate }
+      current.revocationDate = ([current.revocationDate].compactMap(\.self) + later)
+        .filter { $0 > reversed ?? .distantPast }.min()
     }
     return current
   }
@@ -24,7 +27,8 @@ extension SubscriptionFacts {
   /// The purchases, each with what Apple signed about any copy of its period.
   ///
   /// A period of a subscription may have several transactions: Apple gives it another id when the customer restores it
-  /// on a new device (`transactionId`). A refund, an extension or the mark of an upgrade may be signed on one of them.
+  /// on a new device (`transactionId`). A refund, an extension, the mark of an upgrade or another account token may be
+  /// signed on one of them.
   /// A reversal on one of them ends the revocations of all up to the one that it reverses.
   private var purchases: [TransactionFact] {
     var purchases = Array(transactions.values)
@@ -36,7 +40,8 @@ extension SubscriptionFacts {
         revocationDate: copies.lazy.compactMap(\.revocationDate).filter { $0 > reversed ?? .distantPast }
           .min(),
         expiresDate: copies.lazy.compactMap(\.expiresDate).max(),
-        isUpgraded: copies.contains(where: \.isUpgraded)
+        isUpgraded: copies.contains(where: \.isUpgraded),
+        named: TransactionFact.withLatestToken(copies)
       )
     }
     for index in purchases.indices where purchases[index].kind == .autoRenewable {
@@ -44,6 +49,8 @@ extension SubscriptionFacts {
       purchases[index].revocationDate = period.revocationDate
       purchases[index].expiresDate = period.expiresDate
       purchases[index].isUpgraded = period.isUpgraded
+      purchases[index].appAccountToken = period.named?.appAccountToken
+      purchases[index].tokenSignedAt = period.named?.tokenSignedAt
     }
     return purchases
   }
@@ -67,9 +74,14 @@ extension SubscriptionFacts {
 
   /// The `appAccountToken` that decides: the last signed token of the latest purchase with a token. A later purchase
   /// without a token, for example one made outside the app, does not change the owner. Neither does an earlier purchase
-  /// that is signed again.
+  /// that is signed again. Transactions of a non-consumable are one purchase if no refund is between them.
   public var customerToken: UUID? {
-    latest(of: purchases.filter { $0.appAccountToken != nil })?.appAccountToken
+    let purchases = purchases
+    guard let latest = latest(of: purchases.filter({ $0.appAccountToken != nil })) else { return nil }
+    guard latest.kind == .nonConsumable else { return latest.appAccountToken }
+    let refunded =
+      purchases.lazy.compactMap(\.revocationDate).filter { $0 <= latest.purchaseDate }.max() ?? .distantPast
+    return TransactionFact.withLatestToken(purchases.filter { $0.purchaseDate >= refunded })?.appAccountToken
   }
 
   /// The latest of these purchases that is not overtaken; the latest one if all are.

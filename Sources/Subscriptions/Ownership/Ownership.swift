@@ -64,7 +64,8 @@ public enum ClaimOutcome: Sendable, Hashable {
   }
 }
 
-/// Decides the owner of a purchase.
+/// Decides the owner of a purchase that has one: of a user, or of a device where an app shares none. Devices that share
+/// purchases are ``DeviceSharing``.
 ///
 /// A signed `appAccountToken` decides, otherwise the first customer who proves the purchase. The app's policy decides
 /// about the proof of another customer. A purchase that support took from a customer does not move back by that

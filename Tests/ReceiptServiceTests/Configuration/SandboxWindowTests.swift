@@ -84,6 +84,11 @@ import Work
       try await harness.service.configuredApps.closeWindows()
       #expect(try await Self.supportSees("tablet", harness))
       harness.clock.set(end)
+      // A run that fails is repeated.
+      let pool = harness.service.pool
+      _ = try await pool.query("ALTER TABLE subscriptions ADD CONSTRAINT refused CHECK (false) NOT VALID")
+      await #expect(throws: PostgresError.self) { try await harness.service.configuredApps.closeWindows() }
+      _ = try await pool.query("ALTER TABLE subscriptions DROP CONSTRAINT refused")
       try await harness.service.configuredApps.closeWindows()
       harness.clock.advance(seconds: 1)
       try await harness.service.sweepEverything()

@@ -23,7 +23,7 @@ import Testing
       }
       let (loud, quiet) = ("com.example.loud", "com.example.quiet")
       #expect(try await arrives(loud) == 200)
-      for _ in 1..<ClientRateLimits.foreignPerDay { try harness.service.traffic.admitForeign(loud) }
+      for _ in 1..<ClientRateLimits.foreignPerDay { try harness.service.rateLimits.admitForeign(loud) }
       #expect(try await arrives(loud) == 429)
       #expect(try await arrives(quiet) == 200)
       #expect(try await harness.count("notifications WHERE bundle_id = '\(loud)'") == 1)

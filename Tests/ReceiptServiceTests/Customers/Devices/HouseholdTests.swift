@@ -392,17 +392,17 @@ import Testing
       harness in
       try await harness.device("mother", buys: ScreenTime.family)
       let code = try #require(try await harness.code(of: "mother").string("code"))
-      let traffic = harness.service.traffic
+      let rateLimits = harness.service.rateLimits
       func request(_ number: Int) -> Request {
         let address = "10.\(number >> 16).\(number >> 8 & 255).\(number & 255)"
         return Request(method: .put, path: "/", clientAddress: IPAddress(address))
       }
       for number in 0..<ClientRateLimits.wrongCodesAtOnce {
-        try traffic.beginCode(of: ScreenTime.bundleID, request(number))
+        try rateLimits.beginCode(of: ScreenTime.bundleID, request(number))
       }
       // A right code is refused too, until the app's bucket has a request again.
       #expect(try await harness.enter(code, on: "ann").status == 429)
-      try traffic.beginCode(of: ScreenTime.heatlab, request(0))
+      try rateLimits.beginCode(of: ScreenTime.heatlab, request(0))
       harness.clock.advance(seconds: 60)
       #expect(try await harness.enter(code, on: "ann").status == 201)
     }
