@@ -21,8 +21,8 @@ package struct ResetDeviceSecretRequest: SupportRequest {
   /// The app.
   var bundleID: String
   /// Whose proof keeps the next secret: the original transaction id of a purchase on the device's record, `trial` for the
-  /// account of its trial, or `none` where the customer has no account on record, and no proof is needed. Needed where
-  /// more than one of them is possible.
+  /// account of its trial, or `none` where the customer has a grant alone, and no proof is needed. Needed where more than
+  /// one of them is possible.
   var proof: String?
 
   package init(deviceID: String, bundleID: String, proof: String? = nil) {
@@ -59,9 +59,7 @@ extension SupportDesk {
     ) { connection, answers in
       var answers = answers
       let former = try answers.popFirst()?.first?.decode("proof", as: String.self)
-      let known = try (answers.popFirst().map { Array($0) } ?? []).map {
-        (proof: try $0.decode("proof", as: String.self), account: try $0.decode("account", as: String.self))
-      }
+      let known = try (answers.popFirst().map { Array($0) } ?? []).map(KnownProof.init)
       let hadSecret = (answers.popFirst()?.affected ?? 0) > 0
       let proof = try request.proof(of: known)
       let hadPairings = try await connection.endConfirmedPairings(of: device, in: app, catalog, at: instant)
@@ -69,13 +67,13 @@ extension SupportDesk {
         try await checkSeen(customer, of: app, isForced: false, on: connection)
       }
       let isChanged = former != proof || hadPairings || hadSecret
+      var details = ["proof": JSONValue.string(proof)]
+      details["proofAccount"] = known.first { $0.proof == proof }?.digest.map { .string($0) }
       if isChanged {
         _ = try await connection.query(
           SupportActionRows.insert(
             [
-              SupportAction(
-                name: DeviceReset.action, bundleID: bundleID, to: customer, details: ["proof": .string(proof)]
-              )
+              SupportAction(name: DeviceReset.action, bundleID: bundleID, to: customer, details: details)
             ],
             by: author, at: instant))
       }
@@ -89,11 +87,13 @@ extension ResetDeviceSecretRequest {
   /// The proof that is asked for, or the only possible one.
   /// - Parameter known: what fits the device's record.
   /// - Throws: ``SupportRefusal`` `invalid` where it does not fit, or must be named.
-  fileprivate func proof(of known: [(proof: String, account: String)]) throws(SupportRefusal) -> String {
+  fileprivate func proof(of known: [KnownProof]) throws(SupportRefusal) -> String {
     let words = known.map(\.proof).joined(separator: ", ")
     if let proof {
-      guard proof == DeviceReset.noProof || known.contains(where: { $0.proof == proof }) else {
-        throw .invalid("'proof' is '\(DeviceReset.noProof)', or one on record of '\(deviceID)': \(words)")
+      guard known.contains(where: { $0.proof == proof }) || known.isEmpty && proof == DeviceReset.noProof
+      else {
+        throw .invalid(
+          "'proof' is one on record of '\(deviceID)': \(known.isEmpty ? DeviceReset.noProof : words)")
       }
       return proof
     }
@@ -103,6 +103,19 @@ extension ResetDeviceSecretRequest {
           + "(--proof): \(words)")
     }
     return known.first?.proof ?? DeviceReset.noProof
+  }
+}
+
+/// A row of ``DeviceReset/proofs(of:in:at:)``.
+private struct KnownProof {
+  let proof: String
+  let account: String
+  let digest: String?
+
+  init(_ row: Row) throws {
+    proof = try row.decode("proof")
+    account = try row.decode("account")
+    digest = try row.decode("digest")
   }
 }
 

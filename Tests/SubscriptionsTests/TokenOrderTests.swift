@@ -57,13 +57,20 @@ import Testing
   }
 
   /// The App Store signs the former token in a copy until it signs that copy again.
-  @Test func `of the tokens of several transactions of one period the last signed one decides`() {
+  @Test func `a token that replaced another one counts for all transactions of the period`() {
     let facts = [
       signature(of: "1001", anna, signed: 0), signature(of: "1001", boris, signed: 5),
       signature(of: "1002", anna, signed: 3), signature(of: "1002", nil, signed: 9),
     ]
     #expect(owners(facts) == [.user(boris)])
     #expect(owners(facts, claimant: clara) == [.user(boris)])
+    // Without a change, the latest transaction decides, whichever is signed again.
+    let apart = [
+      signature(of: "1001", anna, signed: 0), signature(of: "1002", boris, signed: 3),
+      signature(of: "1001", anna, signed: 7), signature(of: "1002", boris, signed: 8),
+      signature(of: "1001", anna, signed: 9),
+    ]
+    #expect(Set(ordersWithRepeats(apart).map { SubscriptionFacts($0).customerToken }) == [boris])
     // A later period has its own token.
     let tokens = ordersWithRepeats(facts + [signature(of: "1003", from: 30, clara, signed: 30)]).map {
       SubscriptionFacts($0).customerToken
@@ -88,6 +95,14 @@ import Testing
       copy("1000", bought: 0, boris, signed: 12, revoked: 10), copy("1002", bought: 11, anna, signed: 11),
     ]
     #expect(Set(ordersWithRepeats(again).map { SubscriptionFacts($0).customerToken }) == [anna])
+    // Also when that refund is reversed.
+    let reversed = again + [copy("1000", bought: 0, boris, signed: 14)]
+    #expect(Set(ordersWithRepeats(reversed).map { SubscriptionFacts($0).customerToken }) == [anna])
+    let apart = [
+      copy("1000", bought: 0, anna, signed: 0), copy("1002", bought: 3, boris, signed: 3),
+      copy("1000", bought: 0, anna, signed: 8),
+    ]
+    #expect(Set(ordersWithRepeats(apart).map { SubscriptionFacts($0).customerToken }) == [boris])
   }
 
   @Test func `of two tokens signed in the same millisecond the same one decides in any order`() {
@@ -121,8 +136,15 @@ import Testing
     #expect(known.customerToken == anna)
     #expect(known.current?.revocationDate == day(9))
     #expect(known.current?.signedAt == day(9))
+    // An earlier token tells that the token was changed, and nothing else.
+    let unchanged = known.transactions["1000"]
     let isEarlierTokenNews = known.add(signature(boris, signed: -1))
-    #expect(!isEarlierTokenNews)
+    #expect(isEarlierTokenNews)
+    let isAnotherEarlierOneNews = known.add(signature(clara, signed: -2))
+    #expect(!isAnotherEarlierOneNews)
     #expect(known.customerToken == anna)
+    var changed = unchanged
+    changed?.isTokenChanged = true
+    #expect(known.transactions["1000"] == changed)
   }
 }

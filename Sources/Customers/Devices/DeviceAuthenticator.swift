@@ -246,10 +246,12 @@ package struct DeviceAuthenticator: Sendable {
         // A device whose secret was not kept needs none.
         guard isCharged else { return .notKept }
       }
+      // A device with nothing on record is anyone's, also after a reset.
+      let isAfterReset = record.isReset && !record.isEmpty
       _ = try await connection.query(
         DeviceSecretRows.insert(
           secret, of: device, bundleID: app.bundleID,
-          isAfterReset: record.isReset, accountHash: record.isReset ? proof?.accountHash : nil, at: instant))
+          isAfterReset: isAfterReset, accountHash: isAfterReset ? proof?.accountHash : nil, at: instant))
       return .stored
     }
   }

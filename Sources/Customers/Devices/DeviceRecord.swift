@@ -6,10 +6,10 @@ import Text
 
 /// What is on record of a device, compared with a proof: it decides whose secret the device keeps.
 ///
-/// The device's trial and each of its purchases are evidence of its Apple Account. A purchase that support took from
-/// another customer is none, because that customer still has its signed transaction. A purchase that is not counted,
-/// such as one of the sandbox, is not on record at all. A purchase that another device took lately is evidence too. A
-/// device with nothing else has the account with which it joined a parent.
+/// The device's trial and each of its purchases are evidence of its Apple Account. A purchase that support gave to it is
+/// none: its buyer may be another one. A purchase that is not counted, such as one of the sandbox, is not on record at
+/// all. A purchase that another device took lately is evidence too. A device with nothing else has the account with which
+/// it joined a parent.
 ///
 /// A stranger who knows the id of a device without a secret can add a trial or a purchase to it, and the record does not
 /// tell who came first. So a first secret needs a proof of all evidence, and a device that has something without
@@ -47,7 +47,7 @@ struct DeviceRecord: Sendable {
     """
     WITH \(parts(of: device, in: app, at: instant)), joined AS (
       SELECT coalesce(account_hash = \(proof?.accountHash)::bytea, false) AS matches,
-        NOT EXISTS (SELECT FROM parts) AS is_alone
+        NOT EXISTS (SELECT FROM parts WHERE is_present OR is_evidence) AS is_alone
       FROM device_secrets
       WHERE bundle_id = \(app.bundleID) AND device_id = \(device) AND account_hash IS NOT NULL
     ), compared AS (
@@ -57,9 +57,10 @@ struct DeviceRecord: Sendable {
       FROM parts
       UNION ALL SELECT NULL, '-infinity', true, true, matches FROM joined WHERE is_alone
     ), kept AS (
-      -- Parts from before a secret that the device keeps after a reset may be another account's.
+      -- Parts from before a secret that the device keeps after a reset may be another account's. The former customer of a
+      -- purchase that support took still has its signed transaction.
       SELECT kept_at AS since, account_hash = \(proof?.accountHash)::bytea AND NOT EXISTS (
-          SELECT FROM parts WHERE is_present AND NOT is_evidence AND name = \(proof?.originalTransactionID)::text)
+          SELECT FROM given WHERE is_taken AND name = \(proof?.originalTransactionID)::text)
         AS matches FROM device_secrets
       WHERE bundle_id = \(app.bundleID) AND device_id = \(device) AND kept_at IS NOT NULL
     ), reset AS (\(DeviceReset.latest(of: device, bundleID: app.bundleID, at: instant)))
@@ -74,9 +75,16 @@ struct DeviceRecord: Sendable {
       CASE WHEN EXISTS (SELECT FROM reset) THEN
         EXISTS (
           SELECT FROM reset
-          WHERE proof = \(DeviceReset.noProof) OR EXISTS (SELECT FROM compared WHERE name = proof AND matches))
+          WHERE CASE proof WHEN \(DeviceReset.noProof) THEN
+            -- What came after the reset needs a proof, unless the customer has the grant alone.
+            \(DeviceReset.hasGrant(device, in: app, at: instant))
+              OR (SELECT coalesce(bool_and(matches), true) FROM compared)
+          ELSE \(DeviceReset.isAccount("account", of: proof)) OR EXISTS (
+            SELECT FROM subscriptions s
+            WHERE s.original_transaction_id = proof AND s.original_transaction_id = \(proof?.originalTransactionID)::text
+              AND s.bundle_id = \(app.bundleID) AND s.environment = \(proof?.environment)::text) END)
       ELSE
-        coalesce((SELECT bool_and(matches AND is_evidence) FROM compared), false)
+        coalesce((SELECT bool_and(matches AND is_evidence) FILTER (WHERE is_present OR is_evidence) FROM compared), false)
           AND NOT \(DeviceReset.hasGrant(device, in: app, at: instant)) END AS proves_first
     FROM (
       SELECT *, NOT (has_some OR EXISTS (\(lostPurchases(of: device, in: app, at: instant)))
@@ -88,15 +96,19 @@ struct DeviceRecord: Sendable {
     """
   }
 
-  /// The common table expression `parts`: the trial and the purchases of a device, and those that it lost lately.
+  /// The common table expressions `parts`, the trial and the purchases of a device and those that it lost lately, and
+  /// `given`, the purchases that support gave to it, which are no evidence; `is_taken` tells whether another customer had one.
   ///
-  /// `name` is the purchase's original id, or ``DeviceReset/trial``; `since` is when the device got it, or later. A lost
-  /// purchase that support had given to the device is none.
+  /// `name` is the purchase's original id, or ``DeviceReset/trial``; `since` is when the device got it, or later.
   static func parts(of device: String, in app: App, at instant: Date) -> Query {
     """
-    parts AS (
-      SELECT s.original_transaction_id AS name, s.app_transaction_id, s.environment,
-        NOT coalesce(s.owned_because = 'support' AND s.taken_from IS NOT NULL, false) AS is_evidence, true AS is_present,
+    given AS (
+      SELECT original_transaction_id AS name, bool_or(from_customer IS NOT NULL) AS is_taken FROM support_actions
+      WHERE to_customer = \(device) AND customer_kind = 'device' AND bundle_id = \(app.bundleID) AND action = 'transfer'
+        AND actor <> 'receiptd'
+      GROUP BY original_transaction_id
+    ), purchases AS (
+      SELECT s.original_transaction_id AS name, s.app_transaction_id, s.environment, true AS is_present,
         coalesce((
           SELECT d.since FROM purchase_devices d
           WHERE d.original_transaction_id = s.original_transaction_id AND d.device_id = \(device)),
@@ -104,23 +116,21 @@ struct DeviceRecord: Sendable {
       FROM subscriptions s
       WHERE s.device_id = \(device) AND s.user_id IS NULL AND s.bundle_id = \(app.bundleID) AND s.is_counted
       UNION ALL
-      SELECT s.original_transaction_id, s.app_transaction_id, s.environment,
-        NOT coalesce(s.owned_because = 'support' AND s.taken_from IS NOT NULL, false), true, d.since
+      SELECT s.original_transaction_id, s.app_transaction_id, s.environment, true, d.since
       FROM purchase_devices d JOIN subscriptions s USING (original_transaction_id)
       WHERE d.device_id = \(device) AND d.bundle_id = \(app.bundleID) AND NOT d.is_barred
         AND \(app.sharesPurchases)::boolean AND s.device_id IS DISTINCT FROM d.device_id AND s.is_counted
       UNION ALL
-      SELECT \(DeviceReset.trial)::text, original.app_transaction_id, original.environment, true, true,
-        coalesce(own.joined_at, own.started_at)
+      SELECT original_transaction_id, app_transaction_id, environment, false, '-infinity' FROM subscriptions
+      WHERE original_transaction_id IN (\(lostPurchases(of: device, in: app, at: instant))) AND is_counted
+    ), parts AS (
+      SELECT name, app_transaction_id, environment, is_present, since, name NOT IN (SELECT name FROM given) AS is_evidence
+      FROM purchases
+      UNION ALL
+      SELECT \(DeviceReset.trial)::text, original.app_transaction_id, original.environment, true,
+        coalesce(own.joined_at, own.started_at), true
       FROM trials own JOIN trials original ON original.id = coalesce(own.continues, own.id)
       WHERE own.bundle_id = \(app.bundleID) AND own.device_id = \(device)
-      UNION ALL
-      SELECT original_transaction_id, app_transaction_id, environment, true, false, '-infinity' FROM subscriptions
-      WHERE original_transaction_id IN (\(lostPurchases(of: device, in: app, at: instant))) AND is_counted
-        AND NOT EXISTS (
-          SELECT FROM support_actions given
-          WHERE given.original_transaction_id = subscriptions.original_transaction_id AND given.to_customer = \(device)
-            AND given.action = 'transfer' AND given.actor <> 'receiptd')
     )
     """
   }
@@ -132,35 +142,49 @@ struct DeviceRecord: Sendable {
 }
 
 /// Support's reset of a device's secret: whose proof keeps the next one. It stands in the details of the action in
-/// `support_actions`, as `proof`.
+/// `support_actions`, as `proof` and `proofAccount`.
 package enum DeviceReset {
   /// How long after the reset the next secret is kept so, in seconds.
   package static let period: TimeInterval = 7 * 86_400
   /// The value for the account of the device's trial. A purchase is named by its original id.
   package static let trial = "trial"
-  /// The value for a device without an account of the customer: it keeps the next secret without a proof.
+  /// The value for a device without an account of the customer: it keeps the next secret without a proof, as long as a
+  /// grant is all that it has.
   package static let noProof = "none"
   /// The name of the action.
   package static let action = "reset-device-secret"
 
-  /// The latest reset within ``period``: at most one row, with `proof`. A reset without it is from before it was recorded.
+  /// The latest reset within ``period``: at most one row, with `proof` and `account`, the digest of the Apple Account
+  /// or NULL. A reset without a proof is from before it was recorded.
   package static func latest(of device: String, bundleID: String, at instant: Date) -> Query {
     """
-    SELECT details->>'proof' AS proof FROM support_actions
+    SELECT details->>'proof' AS proof, details->>'proofAccount' AS account FROM support_actions
     WHERE to_customer = \(device) AND customer_kind = 'device' AND bundle_id = \(bundleID)
       AND action = \(action) AND at > \(instant - period) AND details ? 'proof'
     ORDER BY at DESC, id DESC LIMIT 1
     """
   }
 
-  /// The values of `proof` that fit a device's record, one for each Apple Account: rows with `proof` and `account`.
-  /// ``noProof`` is one while the device has a grant.
+  /// The values of `proof` that fit a device's record: rows with `proof`, `account`, which is equal for those of one Apple
+  /// Account, and `digest`, that of the account or NULL. ``noProof`` is one while the device has a grant.
   package static func proofs(of device: String, in app: App, at instant: Date) -> Query {
     """
     WITH \(DeviceRecord.parts(of: device, in: app, at: instant))
-    SELECT name AS proof, environment || '/' || coalesce(app_transaction_id, name) AS account FROM parts
-    UNION SELECT \(noProof)::text, \(noProof)::text WHERE \(hasGrant(device, in: app, at: instant))
+    SELECT name AS proof, environment || '/' || coalesce(app_transaction_id, name) AS account,
+      encode(sha256(convert_to(environment || '/' || app_transaction_id, 'UTF8')), 'hex') AS digest
+    FROM parts WHERE name <> \(trial) OR app_transaction_id IS NOT NULL
+    UNION SELECT \(noProof)::text, \(noProof)::text, NULL WHERE \(hasGrant(device, in: app, at: instant))
     ORDER BY 1
+    """
+  }
+
+  /// Whether a digest is that of a proof's account, also where the account's number was erased.
+  fileprivate static func isAccount(_ account: Query, of proof: AccountProof?) -> Query {
+    """
+    \(account) IN (
+      encode(sha256(convert_to(\(proof?.environment)::text || '/' || \(proof?.appTransactionID)::text, 'UTF8')), 'hex'),
+      encode(sha256(convert_to(
+        \(proof?.environment)::text || '/' || receiptd_erased_account(\(proof?.appTransactionID)), 'UTF8')), 'hex'))
     """
   }
 

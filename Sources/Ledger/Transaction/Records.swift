@@ -141,7 +141,8 @@ package enum TransactionRows {
   private static let columns: StaticString = """
     transaction_id, original_transaction_id, bundle_id, environment, product_id, kind, ownership,
     purchase_date, original_purchase_date, expiry_date, revoked_at, is_upgraded, app_account_token,
-    app_transaction_id, price_milliunits, currency, signed_at, app_account_token_signed_at, latest_revocation
+    app_transaction_id, price_milliunits, currency, signed_at, app_account_token_signed_at, latest_revocation,
+    app_account_token_changed
     """
 
   package static func decode(_ row: Row) throws -> TransactionFact {
@@ -160,7 +161,8 @@ package enum TransactionRows {
       priceMilliunits: try row.decode("price_milliunits"), currency: try row.decode("currency"),
       isFreeOffer: try row.decode("is_free_offer"), signedAt: try row.decode("signed_at"),
       tokenSignedAt: try row.decode("app_account_token_signed_at"),
-      latestRevocation: try row.decode("latest_revocation"))
+      latestRevocation: try row.decode("latest_revocation"),
+      isTokenChanged: try row.decode("app_account_token_changed"))
   }
 
   /// Inserts transactions that had no row when the ledger read them.
@@ -172,7 +174,7 @@ package enum TransactionRows {
       INSERT INTO transactions (transaction_id, original_transaction_id, bundle_id, environment,
         product_id, kind, ownership, purchase_date, original_purchase_date, expiry_date, revoked_at,
         is_upgraded, app_account_token, app_transaction_id, price_milliunits, currency, signed_at,
-        app_account_token_signed_at, latest_revocation, other_claims, first_seen_at, updated_at)
+        app_account_token_signed_at, latest_revocation, app_account_token_changed, other_claims, first_seen_at, updated_at)
       SELECT new.*, \(instant)::timestamptz, \(instant)::timestamptz FROM \(rows: records.count)
         \(each: facts.map { $0.transactionID }), \(each: facts.map { $0.originalTransactionID }),
         \(each: facts.map { $0.bundleID }), \(each: facts.map { $0.environment.rawValue }),
@@ -183,7 +185,8 @@ package enum TransactionRows {
         \(each: facts.map { $0.appAccountToken }), \(each: facts.map { $0.appTransactionID }),
         \(each: facts.map { $0.priceMilliunits }), \(each: facts.map { $0.currency }),
         \(each: facts.map { $0.signedAt }), \(each: facts.map { $0.earlierTokenSignedAt }),
-        \(each: facts.map { $0.latestRevocation }), \(each: records.map { $0.otherClaims }))) AS new
+        \(each: facts.map { $0.latestRevocation }), \(each: facts.map { $0.isTokenChanged }),
+        \(each: records.map { $0.otherClaims }))) AS new
       """
   }
 
@@ -202,6 +205,7 @@ package enum TransactionRows {
         app_account_token = new.app_account_token, app_transaction_id = new.app_transaction_id,
         price_milliunits = new.price_milliunits, currency = new.currency, signed_at = new.signed_at,
         app_account_token_signed_at = new.app_account_token_signed_at, latest_revocation = new.latest_revocation,
+        app_account_token_changed = new.app_account_token_changed,
         other_claims = CASE WHEN new.keeps_other_claims THEN transactions.other_claims ELSE new.other_claims END,
         updated_at = \(instant)::timestamptz
       FROM \(rows: records.count)
@@ -214,11 +218,13 @@ package enum TransactionRows {
         \(each: facts.map { $0.appTransactionID }), \(each: facts.map { $0.priceMilliunits }),
         \(each: facts.map { $0.currency }), \(each: facts.map { $0.signedAt }),
         \(each: facts.map { $0.earlierTokenSignedAt }), \(each: facts.map { $0.latestRevocation }),
+        \(each: facts.map { $0.isTokenChanged }),
         \(each: records.map { $0.otherClaims }),
         \(each: records.map { $0.keepsOtherClaims })))
       AS new (transaction_id, bundle_id, environment, product_id, kind, ownership, purchase_date,
         original_purchase_date, expiry_date, revoked_at, is_upgraded, app_account_token, app_transaction_id,
-        price_milliunits, currency, signed_at, app_account_token_signed_at, latest_revocation, other_claims,
+        price_milliunits, currency, signed_at, app_account_token_signed_at, latest_revocation,
+        app_account_token_changed, other_claims,
         keeps_other_claims)
       WHERE transactions.transaction_id = ANY(\(facts.map { $0.transactionID }))
         AND transactions.transaction_id = new.transaction_id AND transactions.signed_at <= new.signed_at

@@ -109,16 +109,14 @@ extension TransactionFact {
     let named = hasLaterToken(than: other) ? self : other
     merged.appAccountToken = named.appAccountToken
     merged.tokenSignedAt = named.tokenSignedAt
+    let isAnother =
+      appAccountToken != nil && other.appAccountToken != nil && appAccountToken != other.appAccountToken
+    merged.isTokenChanged = isTokenChanged || other.isTokenChanged || isAnother
     merged.latestRevocation = [latestRevocation, other.latestRevocation].compactMap(\.self).max()
     return merged
   }
 
-  /// The fact with the account token that was signed last; `nil` if none has a token.
-  static func withLatestToken(_ facts: [TransactionFact]) -> TransactionFact? {
-    facts.filter { $0.appAccountToken != nil }.max { $1.hasLaterToken(than: $0) }
-  }
-
-  private func hasLaterToken(than other: TransactionFact) -> Bool {
+  func hasLaterToken(than other: TransactionFact) -> Bool {
     guard let token = appAccountToken, let signed = tokenSignedAt else { return false }
     guard let otherToken = other.appAccountToken, let otherSigned = other.tokenSignedAt else { return true }
     return signed != otherSigned ? signed > otherSigned : token.uuidString < otherToken.uuidString

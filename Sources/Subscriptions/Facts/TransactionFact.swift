@@ -36,6 +36,8 @@ public struct TransactionFact: Sendable, Hashable {
   public var appAccountToken: UUID?
   /// The `signedDate` of the signature with ``appAccountToken``; nil without a token.
   public var tokenSignedAt: Date?
+  /// Whether other signatures of the transaction have another token.
+  public var isTokenChanged: Bool
   /// Apple's `appTransactionId`: stable for one Apple Account and app.
   public var appTransactionID: String?
   /// The price in thousandths of the currency's unit, not the proceeds.
@@ -59,7 +61,7 @@ public struct TransactionFact: Sendable, Hashable {
     expiresDate: Date? = nil, revocationDate: Date? = nil, isUpgraded: Bool = false,
     appAccountToken: UUID? = nil, appTransactionID: String? = nil, priceMilliunits: Int64? = nil,
     currency: String? = nil, isFreeOffer: Bool = false, signedAt: Date, tokenSignedAt: Date? = nil,
-    latestRevocation: Date? = nil
+    latestRevocation: Date? = nil, isTokenChanged: Bool = false
   ) {
     self.transactionID = transactionID
     self.originalTransactionID = originalTransactionID
@@ -72,6 +74,7 @@ public struct TransactionFact: Sendable, Hashable {
     self.originalPurchaseDate = originalPurchaseDate
     self.expiresDate = expiresDate
     self.revocationDate = revocationDate
+    self.isTokenChanged = isTokenChanged
     self.latestRevocation = [revocationDate, latestRevocation].compactMap(\.self).max()
     self.isUpgraded = isUpgraded
     self.appAccountToken = appAccountToken

@@ -41,7 +41,7 @@ extension SubscriptionFacts {
           .min(),
         expiresDate: copies.lazy.compactMap(\.expiresDate).max(),
         isUpgraded: copies.contains(where: \.isUpgraded),
-        named: TransactionFact.withLatestToken(copies)
+        named: TransactionFact.named(among: copies)
       )
     }
     for index in purchases.indices where purchases[index].kind == .autoRenewable {
@@ -74,14 +74,14 @@ extension SubscriptionFacts {
 
   /// The `appAccountToken` that decides: the last signed token of the latest purchase with a token. A later purchase
   /// without a token, for example one made outside the app, does not change the owner. Neither does an earlier purchase
-  /// that is signed again. Transactions of a non-consumable are one purchase if no refund is between them.
+  /// that is signed again. Transactions of a non-consumable are one purchase if there was no refund between them.
   public var customerToken: UUID? {
     let purchases = purchases
     guard let latest = latest(of: purchases.filter({ $0.appAccountToken != nil })) else { return nil }
     guard latest.kind == .nonConsumable else { return latest.appAccountToken }
     let refunded =
-      purchases.lazy.compactMap(\.revocationDate).filter { $0 <= latest.purchaseDate }.max() ?? .distantPast
-    return TransactionFact.withLatestToken(purchases.filter { $0.purchaseDate >= refunded })?.appAccountToken
+      purchases.lazy.compactMap(\.latestRevocation).filter { $0 <= latest.purchaseDate }.max() ?? .distantPast
+    return TransactionFact.named(among: purchases.filter { $0.purchaseDate >= refunded })?.appAccountToken
   }
 
   /// The latest of these purchases that is not overtaken; the latest one if all are.
@@ -186,6 +186,17 @@ extension TransactionFact {
   /// Whether both are about the same period of a subscription: the same transaction, or copies of it.
   package func isOfSamePeriod(as other: TransactionFact) -> Bool {
     kind == .autoRenewable && other.kind == .autoRenewable && Period(of: self) == Period(of: other)
+  }
+
+  /// The fact whose account token counts for all of these transactions of one purchase; `nil` if none has a token.
+  ///
+  /// The App Store changes the token of a purchase, and signs the new one from then on. So a token that replaced another
+  /// one on the same transaction counts, the one that was signed last. Without a change the latest transaction decides: two
+  /// of them may have different tokens for good, and signing one again is no news.
+  fileprivate static func named(among copies: [TransactionFact]) -> TransactionFact? {
+    let named = copies.filter { $0.appAccountToken != nil }
+    return named.filter(\.isTokenChanged).max { $1.hasLaterToken(than: $0) }
+      ?? named.max { $0.isReplaced(by: $1) }
   }
 
   fileprivate func isReplaced(by other: TransactionFact) -> Bool {

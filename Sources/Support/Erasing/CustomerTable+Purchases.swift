@@ -88,7 +88,7 @@ extension CustomerTable {
     "transactions", "without account, token and order line; prices and dates stay",
     columns: """
       transaction_id original_transaction_id bundle_id environment product_id kind ownership purchase_date \
-      original_purchase_date expiry_date revoked_at latest_revocation is_upgraded app_account_token app_account_token_signed_at \
+      original_purchase_date expiry_date revoked_at latest_revocation is_upgraded app_account_token app_account_token_signed_at app_account_token_changed \
       app_transaction_id price_milliunits currency signed_at other_claims first_seen_at updated_at
       """,
     export: { customer in

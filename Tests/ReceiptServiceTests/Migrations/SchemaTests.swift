@@ -158,7 +158,10 @@ import Testing
           _ = try await pool.query(
             "ALTER TABLE device_secrets ADD COLUMN account_hash bytea, ADD COLUMN kept_at timestamptz")
           _ = try await pool.query(
-            "ALTER TABLE transactions ADD COLUMN latest_revocation timestamptz")
+            """
+            ALTER TABLE transactions ADD COLUMN latest_revocation timestamptz,
+              ADD COLUMN app_account_token_changed boolean NOT NULL DEFAULT false
+            """)
           let harness = try await Harness(
             databaseURL: Self.formerURL(database), configuration: TestApps.json,
             environment: ["RECEIPTD_MIGRATIONS": folder], ownerURL: database.uri,

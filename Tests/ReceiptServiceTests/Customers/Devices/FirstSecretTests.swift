@@ -245,6 +245,78 @@ import Testing
     }
   }
 
+  /// Support cannot check whose device an id is.
+  @Test func `a purchase without an owner that support gave to a device replaces no secret`() async throws {
+    try await withScreenTime { harness in
+      #expect(try await harness.token(of: "phone", secret: own).status == 200)
+      try await harness.grant("phone")
+      let bought = try harness.buy(ScreenTime.family, bundleID: ScreenTime.bundleID)
+      try await harness.arrives(bought)
+      _ = try await harness.desk.transfer(
+        bought.originalTransactionID, to: "phone", by: try #require(Harness.ada), isForced: true)
+      _ = try await harness.device("phone", shows: bought, secret: foreign)
+      #expect(try await harness.children(of: "phone", secret: foreign).status == 401)
+      #expect(try await harness.children(of: "phone", secret: own).status == 200)
+      // Support can say that it is the customer's.
+      #expect(try await harness.reset("phone", proof: bought.originalTransactionID))
+      for byte: UInt8 in 11...12 {
+        let secret = ScreenTime.secret(byte)
+        _ = try await harness.device("phone", shows: bought, secret: secret)
+        #expect(try await harness.children(of: "phone", secret: secret).status == 200)
+      }
+    }
+  }
+
+  @Test func `what a device gets after a reset without a proof needs a proof`() async throws {
+    try await withScreenTime { harness in
+      #expect(try await harness.token(of: "phone", secret: foreign).status == 200)
+      #expect(try await harness.reset("phone"))
+      let bought = try harness.buy(ScreenTime.family, bundleID: ScreenTime.bundleID)
+      _ = try await harness.device("old", shows: bought)
+      _ = try await harness.desk.transfer(
+        bought.originalTransactionID, to: "phone", by: try #require(Harness.ada), isForced: true)
+      #expect(try await harness.token(of: "phone", secret: foreign).status == 200)
+      #expect(try await harness.count("device_secrets") == 0)
+      _ = try await harness.device("phone", shows: bought, secret: own)
+      #expect(try await harness.children(of: "phone", secret: own).status == 200)
+      #expect(try await harness.token(of: "phone", secret: foreign).status == 401)
+    }
+  }
+
+  @Test func `a reset that names the trial means its account, also after the device has another trial`()
+    async throws
+  {
+    try await withScreenTime { harness in
+      #expect(try await harness.launch("phone", account: "ann").status < 300)
+      #expect(try await harness.reset("phone"))
+      _ = try await harness.service.pool.query("DELETE FROM trials")
+      #expect(try await harness.launch("phone", account: "evil").status < 300)
+      #expect(try await harness.launch("phone", account: "evil", secret: foreign).status < 300)
+      #expect(try await harness.count("device_secrets") == 0)
+      #expect(try await harness.launch("phone", account: "ann", secret: own).status < 300)
+      #expect(try await harness.children(of: "phone", secret: own).status == 200)
+    }
+  }
+
+  @Test(arguments: ["none", "trial"])
+  func `erasing a device that has the name of a proof leaves other devices' resets`(_ name: String)
+    async throws
+  {
+    try await withScreenTime { harness in
+      if name == "none" {
+        try await harness.grant("phone")
+      } else {
+        #expect(try await harness.launch("phone", account: "ann").status < 300)
+      }
+      #expect(try await harness.reset("phone"))
+      #expect(try await harness.launch(name, account: "evil").status < 300)
+      _ = try await harness.desk.eraseCustomer(
+        name, bundleID: ScreenTime.bundleID, by: try #require(Harness.ada), isForced: true)
+      #expect(try await harness.launch("phone", account: "ann", secret: own).status < 300)
+      #expect(try await harness.children(of: "phone", secret: own).status == 200)
+    }
+  }
+
   @Test func `an id that the app never saw has no secret to reset`() async throws {
     try await withScreenTime { harness in
       try await #require(throws: SupportRefusal.self) { try await harness.reset("typo") }

@@ -1,6 +1,8 @@
 -- The date of the revocation that a reversal ends, in place of whether there was one: a revocation of another transaction of the
 -- period that is later than it goes on.
-ALTER TABLE receiptd.transactions ADD COLUMN IF NOT EXISTS latest_revocation timestamptz;
+ALTER TABLE receiptd.transactions ADD COLUMN IF NOT EXISTS latest_revocation timestamptz,
+  ADD COLUMN IF NOT EXISTS app_account_token_changed boolean NOT NULL DEFAULT false;
+COMMENT ON COLUMN receiptd.transactions.app_account_token_changed IS 'Whether Apple has signed this transaction with two tokens: app_account_token is the later one, and counts for every transaction of the period. Known since this column was added.';
 COMMENT ON COLUMN receiptd.transactions.latest_revocation IS 'The date of the latest revocation that Apple has signed, or of the notification that reversed one. Where revoked_at is NULL, Apple has reversed the revocations of the period up to it.';
 
 -- migrate: new transaction
@@ -25,9 +27,10 @@ BEGIN
       (SELECT string_agg(CASE attname WHEN 'was_revoked' THEN 'false AS was_revoked' ELSE quote_ident(attname) END, ', ' ORDER BY place)
         FROM (
           SELECT attname, attnum AS place FROM pg_attribute WHERE attrelid = 'public.transactions'::regclass AND attnum > 0
-          UNION ALL SELECT 'latest_revocation', 10000 WHERE NOT EXISTS (
-            SELECT FROM pg_attribute WHERE attrelid = 'public.transactions'::regclass AND attname = 'latest_revocation')) AS columns),
+          UNION ALL SELECT name, 10000 FROM unnest(ARRAY['latest_revocation', 'app_account_token_changed']) AS name
+          WHERE NOT EXISTS (SELECT FROM pg_attribute WHERE attrelid = 'public.transactions'::regclass AND attname = name)) AS columns),
       CASE WHEN current_setting('server_version_num')::integer >= 150000 THEN '' ELSE ' OFFSET 0' END);
+    COMMENT ON COLUMN public.transactions.app_account_token_changed IS 'Whether Apple has signed this transaction with two tokens: app_account_token is the later one, and counts for every transaction of the period. Known since this column was added.';
     COMMENT ON COLUMN public.transactions.latest_revocation IS 'The date of the latest revocation that Apple has signed, or of the notification that reversed one. Where revoked_at is NULL, Apple has reversed the revocations of the period up to it.';
   END IF;
 END
@@ -39,3 +42,19 @@ ALTER TABLE receiptd.transactions DROP COLUMN IF EXISTS was_revoked;
 -- Every type of event stands in one list.
 -- migrate: new transaction
 COMMENT ON COLUMN receiptd.lifecycle_events.type IS 'The type of the event; docs/events.md lists them.';
+
+-- Further words of receiptd in the details of support's actions: a client may choose one as the id of its device, and its
+-- erasure must not rename it there.
+-- migrate: new transaction
+DO $$
+DECLARE
+  former CONSTANT text := pg_get_functiondef('public.receiptd_rename_in_details(jsonb,text,text,boolean)'::regprocedure);
+  changed CONSTANT text := CASE WHEN former LIKE '%''proofAccount''%' THEN former
+    ELSE replace(former, '''prefer'', ', '''prefer'', ''proof'', ''proofAccount'', ''queue'', ') END;
+BEGIN
+  IF changed NOT LIKE '%''proofAccount''%' THEN
+    RAISE EXCEPTION 'receiptd_rename_in_details has another definition than receiptd gave it';
+  END IF;
+  EXECUTE changed;
+END
+$$;
