@@ -58,3 +58,6 @@ BEGIN
   EXECUTE changed;
 END
 $$;
+
+-- migrate: new transaction
+COMMENT ON COLUMN public.subscriptions.erased_tokens IS 'SHA-256 in hex of each appAccountToken of an erased customer, so that a later payload with the token names no owner; with the prefix before-erasure: that of another user, which names none for what was bought before erased_at. NULL: none.';

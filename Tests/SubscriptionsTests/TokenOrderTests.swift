@@ -71,6 +71,14 @@ import Testing
       signature(of: "1001", anna, signed: 9),
     ]
     #expect(Set(ordersWithRepeats(apart).map { SubscriptionFacts($0).customerToken }) == [boris])
+    let upgraded =
+      apart + [
+        period("1001", from: 0, to: 30, upgraded: true, token: anna, signed: 12),
+        period("1002", from: 0, to: 30, upgraded: true, token: boris, signed: 11),
+      ]
+    for facts in [upgraded, Array(upgraded.dropLast()), upgraded.dropLast(2) + upgraded.suffix(1)] {
+      #expect(SubscriptionFacts(facts).customerToken == boris)
+    }
     // A later period has its own token.
     let tokens = ordersWithRepeats(facts + [signature(of: "1003", from: 30, clara, signed: 30)]).map {
       SubscriptionFacts($0).customerToken

@@ -84,7 +84,7 @@ struct DeviceRecord: Sendable {
             WHERE s.original_transaction_id = proof AND s.original_transaction_id = \(proof?.originalTransactionID)::text
               AND s.bundle_id = \(app.bundleID) AND s.environment = \(proof?.environment)::text) END)
       ELSE
-        coalesce((SELECT bool_and(matches AND is_evidence) FILTER (WHERE is_present OR is_evidence) FROM compared), false)
+        coalesce((SELECT bool_and(matches AND is_evidence) FROM compared), false)
           AND NOT \(DeviceReset.hasGrant(device, in: app, at: instant)) END AS proves_first
     FROM (
       SELECT *, NOT (has_some OR EXISTS (\(lostPurchases(of: device, in: app, at: instant)))
@@ -166,13 +166,16 @@ package enum DeviceReset {
   }
 
   /// The values of `proof` that fit a device's record: rows with `proof`, `account`, which is equal for those of one Apple
-  /// Account, and `digest`, that of the account or NULL. ``noProof`` is one while the device has a grant.
+  /// Account, and `digest`, that of the account or NULL. ``noProof`` is one while the device has a grant. A
+  /// trial of the sandbox counts where there is none of production.
   package static func proofs(of device: String, in app: App, at instant: Date) -> Query {
     """
     WITH \(DeviceRecord.parts(of: device, in: app, at: instant))
     SELECT name AS proof, environment || '/' || coalesce(app_transaction_id, name) AS account,
       encode(sha256(convert_to(environment || '/' || app_transaction_id, 'UTF8')), 'hex') AS digest
-    FROM parts WHERE name <> \(trial) OR app_transaction_id IS NOT NULL
+    FROM parts
+    WHERE name <> \(trial) OR app_transaction_id IS NOT NULL AND (environment = 'Production' OR NOT EXISTS (
+      SELECT FROM parts own WHERE own.name = \(trial) AND own.environment = 'Production'))
     UNION SELECT \(noProof)::text, \(noProof)::text, NULL WHERE \(hasGrant(device, in: app, at: instant))
     ORDER BY 1
     """

@@ -378,8 +378,11 @@ extension MoveCount {
 package struct PurchaseErasure: Sendable {
   /// When the customer that owned it was erased; `nil` if only a token of an erased customer was removed from it.
   package var ownerErasedAt: Date?
-  /// SHA-256 in hex of each `appAccountToken` that was removed. The App Store goes on signing them.
+  /// SHA-256 in hex of each `appAccountToken` that was removed. The App Store goes on signing them. Those of other users
+  /// than the erased one have the prefix ``beforeErasure``.
   package var tokenDigests: Set<String>
+  /// The prefix of a digest that names nobody for what was bought before the erasure.
+  package static let beforeErasure = "before-erasure:"
 
   /// - Returns: `nil` for a purchase without an erased customer.
   package init?(_ row: Row) throws {

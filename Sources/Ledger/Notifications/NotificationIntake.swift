@@ -197,8 +197,11 @@ package struct NotificationIntake: Sendable {
     do throws(UnsupportedEnvironment) {
       if let signed = notification.transaction {
         var record = try TransactionRecord(signed)
-        // The notification of the refund may be missing.
-        if payload.notificationType == .refundReversed { record.fact.latestRevocation = record.fact.signedAt }
+        // The notification of the refund may be missing. The refund of a non-consumable separates two purchases, so only
+        // its own date counts.
+        if payload.notificationType == .refundReversed, record.fact.kind == .autoRenewable {
+          record.fact.latestRevocation = record.fact.signedAt
+        }
         reading.transactions = [record]
       }
       if let signed = notification.renewalInfo { reading.renewals = [try RenewalRecord(signed)] }

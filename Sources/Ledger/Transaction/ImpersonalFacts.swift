@@ -121,11 +121,16 @@ package enum ImpersonalFacts {
 }
 
 extension PurchaseErasure {
-  /// A signed transaction without the token of an erased customer. A token of another customer names an owner as ever.
+  /// A signed transaction without the token of an erased customer. Tokens from before the owner's erasure name nobody:
+  /// those that were signed before it, and for purchases before it those that were stored. Another token names an owner as
+  /// ever.
   func stripped(_ record: TransactionRecord) -> TransactionRecord {
-    guard let token = record.fact.appAccountToken, tokenDigests.contains(Self.digest(of: token)) else {
-      return record
-    }
+    guard let token = record.fact.appAccountToken else { return record }
+    let digest = Self.digest(of: token)
+    let isFormer = tokenDigests.contains(Self.beforeErasure + digest)
+    let erasedAt = ownerErasedAt ?? .distantPast
+    let isBefore = record.fact.signedAt <= erasedAt || isFormer && record.fact.purchaseDate <= erasedAt
+    guard tokenDigests.contains(digest) || isBefore else { return record }
     var record = record
     record.fact.appAccountToken = nil
     record.fact.tokenSignedAt = nil

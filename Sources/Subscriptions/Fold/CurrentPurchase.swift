@@ -196,12 +196,16 @@ extension TransactionFact {
   fileprivate static func named(among copies: [TransactionFact]) -> TransactionFact? {
     let named = copies.filter { $0.appAccountToken != nil }
     return named.filter(\.isTokenChanged).max { $1.hasLaterToken(than: $0) }
-      ?? named.max { $0.isReplaced(by: $1) }
+      ?? named.max { $0.isEarlier(than: $1) }
   }
 
   fileprivate func isReplaced(by other: TransactionFact) -> Bool {
+    if purchaseDate == other.purchaseDate, isUpgraded != other.isUpgraded { return isUpgraded }
+    return isEarlier(than: other)
+  }
+
+  private func isEarlier(than other: TransactionFact) -> Bool {
     if purchaseDate != other.purchaseDate { return purchaseDate < other.purchaseDate }
-    if isUpgraded != other.isUpgraded { return isUpgraded }
     // Apple's identifiers are ascending: of two with the same number of digits, the larger is the later.
     if transactionID.utf8.count != other.transactionID.utf8.count {
       return transactionID.utf8.count < other.transactionID.utf8.count

@@ -1,3 +1,4 @@
+import Customers
 import Ledger
 import Postgres
 
@@ -43,7 +44,11 @@ extension CustomerTable {
         """,
         """
         UPDATE subscriptions s SET
-          app_account_token = nullif(app_account_token, \(customer.user)::uuid),
+          -- The token that decides from now on, which is no news.
+          app_account_token = CASE WHEN app_account_token = \(customer.user)::uuid THEN (
+            SELECT t.app_account_token FROM transactions t
+            WHERE t.original_transaction_id = s.original_transaction_id AND t.app_account_token <> \(customer.user)::uuid
+            ORDER BY t.purchase_date DESC, t.signed_at DESC LIMIT 1) ELSE app_account_token END,
           erased_tokens = \(tokens(of: customer, only: true))
         WHERE original_transaction_id = ANY(\(customer.formerPurchases))
         """,
@@ -70,13 +75,15 @@ extension CustomerTable {
     """
   }
 
-  /// The digests of the tokens of a row of `subscriptions` under the alias `s`; NULL for none.
+  /// The digests of the tokens of a row of `subscriptions` under the alias `s`; NULL for none. Those of other users name no
+  /// owner for what was bought before the erasure, and count for what they buy later.
   /// - Parameter only: whether the customer's own id counts alone, because another customer has the purchase.
   private static func tokens(of customer: ErasedCustomer, only: Bool = false) -> Query {
     """
     nullif(ARRAY(
       SELECT unnest(s.erased_tokens)
-      UNION SELECT encode(sha256(convert_to(token::text, 'UTF8')), 'hex') FROM (
+      UNION SELECT CASE WHEN token <> \(customer.user)::uuid THEN \(PurchaseErasure.beforeErasure) ELSE '' END
+        || encode(sha256(convert_to(token::text, 'UTF8')), 'hex') FROM (
         SELECT s.app_account_token AS token WHERE NOT \(only)
         UNION SELECT t.app_account_token FROM transactions t
           WHERE t.original_transaction_id = s.original_transaction_id AND NOT \(only)
@@ -108,7 +115,9 @@ extension CustomerTable {
             ELSE nullif(app_account_token, \(customer.user)::uuid) END,
           app_account_token_signed_at = CASE
             WHEN original_transaction_id = ANY(\(customer.purchases)) OR app_account_token = \(customer.user)::uuid THEN NULL
-            ELSE app_account_token_signed_at END
+            ELSE app_account_token_signed_at END,
+          app_account_token_changed = app_account_token_changed AND original_transaction_id <> ALL(\(customer.purchases))
+            AND app_account_token IS DISTINCT FROM \(customer.user)::uuid
         WHERE original_transaction_id = ANY(\(customer.namedPurchases))
         """
       ]

@@ -1,4 +1,5 @@
 import Actions
+import AppStore
 import AppStoreSimulator
 import Foundation
 import Postgres
@@ -312,6 +313,22 @@ import Testing
       #expect(try await harness.launch(name, account: "evil").status < 300)
       _ = try await harness.desk.eraseCustomer(
         name, bundleID: ScreenTime.bundleID, by: try #require(Harness.ada), isForced: true)
+      #expect(try await harness.launch("phone", account: "ann", secret: own).status < 300)
+      #expect(try await harness.children(of: "phone", secret: own).status == 200)
+    }
+  }
+
+  @Test func `a stranger's trial of the sandbox is not the trial that a reset means`() async throws {
+    let configuration = try ScreenTime.configuration().replacing(
+      #""sandboxGrants": "nobody""#, with: #""sandboxGrants": "everyone""#)
+    try await withHarness(configuration: configuration) { harness in
+      let started = try await harness.launch("phone", account: "ann")
+      #expect(started.status < 300)
+      _ = try await harness.launch("phone", account: "evil", in: .sandbox)
+      #expect(try await harness.count("trials") == 2)
+      #expect(try await harness.reset("phone", proof: "trial"))
+      #expect(try await harness.launch("phone", account: "evil", in: .sandbox, secret: foreign).status < 300)
+      #expect(try await harness.count("device_secrets") == 0)
       #expect(try await harness.launch("phone", account: "ann", secret: own).status < 300)
       #expect(try await harness.children(of: "phone", secret: own).status == 200)
     }

@@ -83,6 +83,62 @@ import Testing
     }
   }
 
+  /// Two users of one Apple Account: one bought first, the other bought again.
+  @Test
+  func `a former user gets what that user buys after the erasure of the present one, and nothing before`()
+    async throws
+  {
+    try await withHarness { harness in
+      let (former, bought) = try await harness.customer()
+      let id = bought.originalTransactionID
+      let present = UUID()
+      func signs(_ number: Int, _ token: UUID, days: Double) throws -> String {
+        var period = bought.transaction
+        if number > 0 { period.transactionId = "\(number)\(bought.transactionID.dropFirst())" }
+        period.purchaseDate = bought.transaction.purchaseDate + days * 86_400
+        period.expiresDate = try #require(bought.transaction.expiresDate) + days * 86_400
+        period.appAccountToken = token
+        period.signedDate = harness.clock.now
+        return try harness.sign(period)
+      }
+      func shows(_ jws: String) async throws -> UUID? {
+        #expect(try await harness.validate(["signedTransaction": jws]).status == 200)
+        return try await harness.row(of: id).userID
+      }
+      harness.clock.advance(days: 100)
+      #expect(try await shows(signs(8, present, days: 100)) == present)
+      try await harness.erase(present.uuidString)
+      harness.clock.advance(seconds: 60)
+      #expect(try await shows(signs(0, former, days: 0)) == nil)
+      #expect(try await shows(signs(8, present, days: 100)) == nil)
+      harness.clock.advance(days: 100)
+      #expect(try await shows(signs(9, former, days: 200)) == former)
+    }
+  }
+
+  @Test func `the erasure of a former user gives a purchase to no third one`() async throws {
+    try await withHarness { harness in
+      let (_, bought) = try await harness.customer()
+      let id = bought.originalTransactionID
+      let (second, present) = (UUID(), UUID())
+      harness.clock.advance(days: 100)
+      var again = bought.transaction
+      again.transactionId = "8\(bought.transactionID.dropFirst())"
+      again.purchaseDate = harness.clock.now
+      again.expiresDate = harness.clock.now + 30 * 86_400
+      again.appAccountToken = second
+      again.signedDate = harness.clock.now
+      #expect(try await harness.validate(["signedTransaction": harness.sign(again)]).status == 200)
+      _ = try await harness.desk.transfer(
+        id, to: present.uuidString, by: try #require(Harness.ada), isForced: true)
+      try await harness.erase(second.uuidString)
+      again.signedDate = harness.clock.now + 60
+      harness.clock.advance(seconds: 120)
+      #expect(try await harness.validate(["signedTransaction": harness.sign(again)]).status == 200)
+      #expect(try await harness.row(of: id).userID == present)
+    }
+  }
+
   @Test func `a bare transaction id does not take an erased customer's purchase`() async throws {
     try await withScreenTime { harness in
       let bought = try await harness.device("phone", buys: ScreenTime.individual)
