@@ -105,7 +105,7 @@ struct DeviceRecord: Sendable {
     given AS (
       SELECT original_transaction_id AS name, bool_or(from_customer IS NOT NULL) AS is_taken FROM support_actions
       WHERE to_customer = \(device) AND customer_kind = 'device' AND bundle_id = \(app.bundleID) AND action = 'transfer'
-        AND actor <> 'receiptd'
+        AND actor <> 'receiptd' AND original_transaction_id IS NOT NULL
       GROUP BY original_transaction_id
     ), purchases AS (
       SELECT s.original_transaction_id AS name, s.app_transaction_id, s.environment, true AS is_present,
