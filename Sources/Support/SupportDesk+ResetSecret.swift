@@ -127,7 +127,7 @@ package struct DeviceSecretResetResult: Encodable, Sendable, CustomStringConvert
   let bundleID: String
   /// Whose proof keeps the next secret, as in the request.
   let proof: String
-  /// Whether the device had a secret or a pairing that it confirmed, or no earlier reset lets it keep a new one.
+  /// Whether the device had a secret or a pairing that it confirmed, or no reset within seven days has this proof.
   let isChanged: Bool
   /// Whether nothing was written.
   let isDryRun: Bool

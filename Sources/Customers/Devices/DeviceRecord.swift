@@ -166,8 +166,8 @@ package enum DeviceReset {
   }
 
   /// The values of `proof` that fit a device's record: rows with `proof`, `account`, which is equal for those of one Apple
-  /// Account, and `digest`, that of the account or NULL. ``noProof`` is one while the device has a grant. A
-  /// trial of the sandbox counts where there is none of production.
+  /// Account, and `digest`, that of the account or NULL. ``noProof`` is one of them while a grant runs. A
+  /// sandbox trial is one where the device has no production trial.
   package static func proofs(of device: String, in app: App, at instant: Date) -> Query {
     """
     WITH \(DeviceRecord.parts(of: device, in: app, at: instant))

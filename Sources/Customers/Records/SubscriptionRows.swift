@@ -381,7 +381,7 @@ package struct PurchaseErasure: Sendable {
   /// SHA-256 in hex of each `appAccountToken` that was removed. The App Store goes on signing them. Those of other users
   /// than the erased one have the prefix ``beforeErasure``.
   package var tokenDigests: Set<String>
-  /// The prefix of a digest that names nobody for what was bought before the erasure.
+  /// The prefix of another user's digest: the token gives that user no transaction from before the erasure.
   package static let beforeErasure = "before-erasure:"
 
   /// - Returns: `nil` for a purchase without an erased customer.

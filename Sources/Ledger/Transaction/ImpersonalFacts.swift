@@ -121,9 +121,8 @@ package enum ImpersonalFacts {
 }
 
 extension PurchaseErasure {
-  /// A signed transaction without the token of an erased customer. Tokens from before the owner's erasure name nobody:
-  /// those that were signed before it, and for purchases before it those that were stored. Another token names an owner as
-  /// ever.
+  /// A signed transaction without its token, if the token must not decide about the owner: if it is of an erased user, if
+  /// it was signed before the owner was erased, or if it was stored then and the transaction is older than the erasure.
   func stripped(_ record: TransactionRecord) -> TransactionRecord {
     guard let token = record.fact.appAccountToken else { return record }
     let digest = Self.digest(of: token)
