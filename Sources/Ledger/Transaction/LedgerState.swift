@@ -365,11 +365,20 @@ extension LedgerState.Purchase {
     let devicePolicy: TransferPolicy = mayJoin ? .transfer : .keep
     let outcome = decideOwner(
       claimant: claimant, owner: owner, token: subscription.customerToken,
-      decidedToken: stored?.decidedToken, kind: app.customer,
+      decidedToken: beginsAnew(subscription) ? nil : stored?.decidedToken, kind: app.customer,
       policy: app.customer == .device ? devicePolicy : app.transferPolicy, isActive: isActive,
       isProven: isProven,
       mayDisplace: moves.allowsMove(limit: app.devicesPerPurchase, at: entry.instant))
     return SharedClaim(outcome: outcome, holders: holders)
+  }
+
+  /// Whether a customer bought it again, by name, after it had ended and the app's policy had moved it: the token
+  /// decides about the new period, also if it is the one that was decided before.
+  private func beginsAnew(_ subscription: Subscription) -> Bool {
+    guard let stored, stored.owner?.reason == .transfer else { return false }
+    let begin = subscription.current.purchaseDate
+    return subscription.current.appAccountToken != nil && begin > stored.subscription.current.purchaseDate
+      && !stored.subscription.phase(at: begin).status.grantsAccess
   }
 }
 

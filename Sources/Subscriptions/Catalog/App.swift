@@ -166,7 +166,8 @@ public enum CustomerKind: String, Sendable, Hashable, CaseIterable {
   case device
 }
 
-/// The rule for a user who proves a purchase of another user.
+/// The rule for a user who proves a purchase of another user. It lasts until the purchase ends: the `appAccountToken` of a
+/// later purchase under the same original id decides anew.
 public enum TransferPolicy: String, Sendable, Hashable, CaseIterable {
   /// The purchase stays with its owner; the claim is refused.
   case keep

@@ -269,6 +269,50 @@ import Testing
     }
   }
 
+  @Test func `who buys an ended purchase again, by name, has it, though another user took it meanwhile`()
+    async throws
+  {
+    try await withHarness(configuration: TestApps.configuration(transferPolicy: "transferWhenInactive")) {
+      harness in
+      let (anna, boris) = (UUID(), UUID())
+      func buys(_ user: UUID) throws -> SignedOutcome {
+        try harness.store.buy(
+          PurchaseRequest(
+            bundleID: TestApps.climbing, productID: TestApps.monthly, accountID: "ann", appAccountToken: user),
+          in: .production)
+      }
+      func proves(_ bought: SignedOutcome, _ user: UUID) async throws -> Int {
+        try await harness.validate(
+          ["signedTransaction": bought.signedTransaction], token: harness.token(for: user)
+        ).status
+      }
+      func ends(_ bought: SignedOutcome) throws {
+        _ = try harness.store.perform(.setAutoRenew(false), on: bought.originalTransactionID)
+        harness.clock.advance(days: 40)
+        _ = try harness.store.perform(.expire(nil), on: bought.originalTransactionID)
+      }
+      let first = try buys(anna)
+      #expect(try await proves(first, anna) == 200)
+      try ends(first)
+      #expect(try await proves(first, boris) == 200)
+      #expect(try await harness.row(of: first.originalTransactionID).userID == boris)
+
+      let second = try buys(anna)
+      #expect(try await harness.notify(second.notification.signedPayload).status == 200)
+      #expect(try await harness.row(of: first.originalTransactionID).userID == anna)
+      #expect(try await proves(second, anna) == 200)
+      #expect(try await proves(second, boris) == 409)
+      // An earlier period that is proven again decides nothing.
+      #expect(try await proves(first, boris) == 409)
+      #expect(try await harness.row(of: first.originalTransactionID).userID == anna)
+
+      try ends(second)
+      #expect(try await proves(second, boris) == 200)
+      #expect(try await proves(buys(boris), boris) == 200)
+      #expect(try await harness.row(of: first.originalTransactionID).userID == boris)
+    }
+  }
+
   @Test(arguments: ["transfer", "transferWhenInactive"])
   func `a bare id moves no purchase of a customer who proved it, whatever the policy`(policy: String)
     async throws
