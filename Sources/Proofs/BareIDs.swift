@@ -24,7 +24,10 @@ struct BareIDs: Sendable {
     do throws(Problem) {
       return try await store.purchase(transactionID: transactionID, isKnown: isKnown, of: app)
     } catch {
-      if error.code == ServiceError.transactionNotFound.code { rateLimits.noteGuess(of: request) }
+      // Either may be an invented id.
+      if error.code == ServiceError.transactionNotFound.code || error == StoreLookup.answeredBySandboxAlone {
+        rateLimits.noteGuess(of: request)
+      }
       throw error
     }
   }

@@ -20,6 +20,10 @@ package struct StoreLookup: Sendable {
   let verifier: SignedDataVerifier
   let logger: Logger
 
+  /// Production answers 401 about an id that the sandbox does not know, as it does for an app that was never released.
+  static let answeredBySandboxAlone = ServiceError.storeUnavailable(
+    "The App Store answers about sandbox purchases of this app alone.")
+
   /// The purchase that a transaction belongs to, in its present state in the App Store.
   /// - Parameter isKnown: whether the id is in the database. An unknown id may be invented, so unknown ids use only a
   ///   share of Apple's rate limit.
@@ -161,7 +165,7 @@ package struct StoreLookup: Sendable {
     case .answeredBySandboxAlone:
       // Any client of an app that was never released can cause it.
       logger.info("production answers 401 about a transaction that the sandbox does not know")
-      return ServiceError.storeUnavailable("The App Store answers about sandbox purchases of this app alone.")
+      return Self.answeredBySandboxAlone
     case .transport(let cause) where cause is CancellationError:
       // The client is gone and reads no response.
       return ServiceError.storeUnavailable

@@ -157,9 +157,11 @@ struct Validation: Sendable {
   ) async throws -> EntitlementsResponse {
     let isCustomer = claimant.map { stored.customers.contains($0) } ?? false
     if app.limitsDevices, let device = claimant?.deviceID {
-      return EntitlementsResponse(
-        try await pool.access(of: device, in: app, at: instant).entitlements, of: app, for: claimant,
-        at: instant, signedBy: signer)
+      let access =
+        if isCustomer, receipt.hasParent == false, let own = receipt.customerRecords {
+          DeviceAccess(withoutParents: device, own, in: app, at: instant)
+        } else { try await pool.access(of: device, in: app, at: instant) }
+      return EntitlementsResponse(access.entitlements, of: app, for: claimant, at: instant, signedBy: signer)
     }
     var own = isCustomer ? receipt.customerRecords : nil
     if !isCustomer, let claimant, let device = claimant.deviceID {

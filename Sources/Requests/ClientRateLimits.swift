@@ -123,7 +123,7 @@ package final class ClientRateLimits: Sendable {
     throw ServiceError.rateLimited(wait)
   }
 
-  /// Counts a payload whose signature is forged.
+  /// Counts a payload whose signature is forged, or a body that cannot be read.
   package func noteForgery(of request: Request) {
     _ = limiters?.forgeries.take(request.clientAddress, at: now)
   }
@@ -134,6 +134,11 @@ package final class ClientRateLimits: Sendable {
     guard let wait = limiters?.foreignApps.take(bundleID, at: now) else { return }
     throw ServiceError.rateLimited(wait)
   }
+
+  /// Counts a notification of version 1, which anyone can send: they have no signature, and name no app. They count
+  /// together as those of one app that is not configured. The App Store's addresses send other notifications too.
+  /// - Throws: ``Problem`` `rate_limited`.
+  package func admitVersion1() throws(Problem) { try admitForeign("version 1") }
 
   /// Refuses an address that has sent many unknown transaction ids.
   /// - Throws: ``Problem`` `rate_limited`.

@@ -135,7 +135,7 @@ package struct DeviceAuthenticator: Sendable {
             throw ServiceError.deviceSecretNeeded
           }
           _ = try await connection.query(
-            DeviceSecretRows.insert(first, of: device, bundleID: app.bundleID, at: instant))
+            DeviceSecretRows.insert(first, of: device, in: app, at: instant))
         }
         return try await body(connection, answers)
       }
@@ -250,8 +250,8 @@ package struct DeviceAuthenticator: Sendable {
       let isAfterReset = record.isReset && !record.isEmpty
       _ = try await connection.query(
         DeviceSecretRows.insert(
-          secret, of: device, bundleID: app.bundleID,
-          isAfterReset: isAfterReset, accountHash: isAfterReset ? proof?.accountHash : nil, at: instant))
+          secret, of: device, in: app, isAfterReset: isAfterReset,
+          accountHash: isAfterReset ? proof?.accountHash : nil, at: instant))
       return .stored
     }
   }

@@ -68,7 +68,7 @@ struct DeviceRecord: Sendable {
       EXISTS (SELECT FROM joined WHERE matches) AS is_account_of_join,
       coalesce((
           SELECT bool_or(matches) FROM compared
-          WHERE is_evidence AND since >= coalesce((SELECT since FROM kept), '-infinity')
+          WHERE is_evidence AND (since > (SELECT since FROM kept) OR NOT EXISTS (SELECT FROM kept))
             AND (is_present OR NOT EXISTS (SELECT FROM parts WHERE is_present))), false)
         OR coalesce((SELECT matches FROM kept), false) AS matches_some,
       EXISTS (SELECT FROM reset) AS is_reset,

@@ -78,17 +78,21 @@ package enum DeviceSecretRows {
   package static func isChange(_ error: PostgresError) -> Bool { error.sqlState == "22012" }
 
   /// Stores the first secret of a device. The transaction holds the device's lock.
+  ///
+  /// `kept_at` is not before what is on record by now: the request waited for the lock, and another server's clock may be
+  /// ahead.
   /// - Parameters:
   ///   - isAfterReset: whether support reset the former one lately.
   ///   - accountHash: the Apple Account that comes with it, as ``prove(_:bundleID:with:accountHash:)`` notes it.
   static func insert(
-    _ secret: DeviceSecret, of device: String, bundleID: String, isAfterReset: Bool = false,
+    _ secret: DeviceSecret, of device: String, in app: App, isAfterReset: Bool = false,
     accountHash: [UInt8]? = nil, at instant: Date
   ) -> Query {
     """
+    WITH \(DeviceRecord.parts(of: device, in: app, at: instant))
     INSERT INTO device_secrets (bundle_id, device_id, secret_hash, set_at, kept_at, account_hash)
-    VALUES (\(bundleID), \(device), \(secret.hash), \(instant), \(isAfterReset ? instant : nil),
-      \(accountHash))
+    VALUES (\(app.bundleID), \(device), \(secret.hash), \(instant),
+      CASE WHEN \(isAfterReset)::boolean THEN greatest(\(instant)::timestamptz, (SELECT max(since) FROM parts)) END, \(accountHash))
     """
   }
 

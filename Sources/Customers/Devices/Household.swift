@@ -208,6 +208,12 @@ extension PostgresPool {
 }
 
 extension DeviceAccess {
+  /// What a device without a parent has.
+  /// - Parameter own: the device's own records.
+  package init(withoutParents device: String, _ own: CustomerRecords, in app: App, at instant: Date) {
+    self.init(device, own, [], [:], in: app, at: instant)
+  }
+
   /// - Parameters:
   ///   - own: the device's own records.
   ///   - pairings: its parents.
@@ -322,6 +328,15 @@ package enum HouseholdRows {
         ORDER BY confirmed_at IS NULL, paired_at, id LIMIT \(mostNamings)) AS naming
       ORDER BY confirmed_at IS NULL, NOT \(DeviceRows.hasAccess("naming.device_id", in: app, at: instant)), paired_at, id
       LIMIT \(mostParents)) AS pairing
+    """
+  }
+
+  /// The apps in which other devices named these as their children's (`child_device_id`, `bundle_id`).
+  static func appsOfParents(of children: [String], among bundleIDs: [String]) -> Query {
+    """
+    SELECT child.id AS child_device_id, app.bundle_id
+    FROM unnest(\(children)::text[]) AS child (id), unnest(\(bundleIDs)::text[]) AS app (bundle_id)
+    WHERE EXISTS (SELECT FROM devices d WHERE d.bundle_id = app.bundle_id AND d.child_device_id = child.id)
     """
   }
 

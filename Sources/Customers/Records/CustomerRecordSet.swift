@@ -14,6 +14,8 @@ package struct CustomerRecordSet: Sendable {
   package var revokedGrants: Set<String> = []
   /// By the app's bundle id.
   package var trials: [String: [Trial]] = [:]
+  /// The apps in which another device named this one as its child's; read where that was asked for.
+  package var appsOfParents: Set<String> = []
 
   /// Whether the customer has a record of this app.
   package func has(of app: App) -> Bool {
@@ -85,19 +87,24 @@ package struct CustomerRecordReads {
   private let subscriptions: Statements.Handle<Row>
   private let grants: Statements.Handle<Row>
   private let trials: Statements.Handle<Row>?
+  private let parents: Statements.Handle<Row>?
 
   /// Adds the statements to the others of a round trip.
   /// - Parameters:
   ///   - known: purchases that need not be read.
   ///   - sharing: whether to read purchases that are shared with the devices.
+  ///   - bundleIDs: the apps of which to read which devices have a parent.
   package init(
     users: [UUID] = [], devices: [String] = [], except known: [String] = [], sharing: Bool = true,
-    in reads: inout Statements
+    parentsOf bundleIDs: [String] = [], in reads: inout Statements
   ) {
     subscriptions = reads.add(
       SubscriptionRows.select(users: users, devices: devices, except: known, sharing: sharing))
     grants = reads.add(Self.grants(users: users, devices: devices))
     trials = devices.isEmpty ? nil : reads.add(Self.trials(devices))
+    parents =
+      devices.isEmpty || bundleIDs.isEmpty
+      ? nil : reads.add(HouseholdRows.appsOfParents(of: devices, among: bundleIDs))
   }
 
   /// The records in the answers.
@@ -132,6 +139,10 @@ package struct CustomerRecordReads {
     for row in try answers[trials] {
       records.customers[.device(try row.decode("device_id")), default: .init()]
         .trials[try row.decode("bundle_id"), default: []].append(try Trial(row))
+    }
+    for row in try answers[parents] {
+      records.customers[.device(try row.decode("child_device_id")), default: .init()]
+        .appsOfParents.insert(try row.decode("bundle_id"))
     }
     return records
   }

@@ -43,25 +43,28 @@ package enum HolderRows {
     return (try row.decode("original_transaction_id"), holder)
   }
 
-  /// Replaces the devices of these purchases. The transaction holds the purchases' locks.
-  package static func replace(_ purchases: [StoredSubscription]) -> [Query] {
-    let rows = purchases.flatMap { stored in stored.holders.map { (stored: stored, holder: $0) } }
-    let ids = rows.map(\.stored.originalTransactionID)
-    let devices = rows.map(\.holder.deviceID)
-    return [
-      """
-      DELETE FROM purchase_devices AS old
-      WHERE old.original_transaction_id = ANY(\(purchases.map(\.originalTransactionID)))
-        AND NOT EXISTS (
-          SELECT FROM unnest(\(ids)::text[], \(devices)::text[]) AS new (original_transaction_id, device_id)
-          WHERE new.original_transaction_id = old.original_transaction_id AND new.device_id = old.device_id)
-      """,
+  /// Writes the devices of these purchases that changed. The transaction holds the purchases' locks.
+  package static func write(_ purchases: [HolderChanges]) -> [Query] {
+    let gone = purchases.flatMap { purchase in purchase.gone.map { (purchase.originalTransactionID, $0) } }
+    let rows = purchases.flatMap { purchase in purchase.changed.map { (purchase: purchase, holder: $0) } }
+    var queries: [Query] = []
+    if !gone.isEmpty {
+      queries.append(
+        """
+        DELETE FROM purchase_devices AS old
+        USING unnest(\(gone.map(\.0))::text[], \(gone.map(\.1))::text[]) AS gone (original_transaction_id, device_id)
+        WHERE old.original_transaction_id = gone.original_transaction_id AND old.device_id = gone.device_id
+        """)
+    }
+    if rows.isEmpty { return queries }
+    queries.append(
       """
       INSERT INTO purchase_devices
         (original_transaction_id, device_id, bundle_id, since, proved_at, is_barred, is_proven, displaced_device_id,
           displaced_at, next_displaced_device_id, next_displaced_at)
       SELECT new.* FROM \(rows: rows.count)
-        \(each: ids), \(each: devices), \(each: rows.map(\.stored.bundleID)),
+        \(each: rows.map(\.purchase.originalTransactionID)), \(each: rows.map(\.holder.deviceID)),
+        \(each: rows.map(\.purchase.bundleID)),
         \(each: rows.map(\.holder.since)), \(each: rows.map(\.holder.provedAt)),
         \(each: rows.map(\.holder.isBarred)), \(each: rows.map(\.holder.isProven)),
         \(each: rows.map(\.holder.firstDisplaced?.deviceID)), \(each: rows.map(\.holder.firstDisplaced?.at)),
@@ -71,7 +74,27 @@ package enum HolderRows {
         is_proven = excluded.is_proven, displaced_device_id = excluded.displaced_device_id,
         displaced_at = excluded.displaced_at, next_displaced_device_id = excluded.next_displaced_device_id,
         next_displaced_at = excluded.next_displaced_at
-      """,
-    ]
+      """)
+    return queries
   }
+}
+
+/// What changes in `purchase_devices` with a purchase.
+package struct HolderChanges: Sendable {
+  let originalTransactionID: String
+  let bundleID: String
+  /// The devices that are new or have another row.
+  let changed: [Holder]
+  /// The devices whose rows go.
+  let gone: [String]
+
+  /// - Parameter stored: the rows of the purchase.
+  package init(of purchase: StoredSubscription, from stored: [Holder]) {
+    originalTransactionID = purchase.originalTransactionID
+    bundleID = purchase.bundleID
+    changed = purchase.holders.filter { !stored.contains($0) }
+    gone = stored.map(\.deviceID).filter { device in !purchase.holders.contains { $0.deviceID == device } }
+  }
+
+  package var isEmpty: Bool { changed.isEmpty && gone.isEmpty }
 }

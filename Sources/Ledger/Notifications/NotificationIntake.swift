@@ -74,8 +74,15 @@ package struct NotificationIntake: Sendable {
 
   package func respond(to request: Request) async throws -> Response {
     try rateLimits.checkForgeries(of: request)
-    let body = try request.readJSON(Body.self)
+    let body: Body
+    do throws(Problem) {
+      body = try request.readJSON(Body.self)
+    } catch {
+      rateLimits.noteForgery(of: request)
+      throw error
+    }
     if body.isVersion1, body.signedPayload.isEmpty {
+      try rateLimits.admitVersion1()
       logger.warning(
         "a notification of version 1 was refused; set version 2 for the URL in App Store Connect",
         metadata: ["request": "\(request.id)"])

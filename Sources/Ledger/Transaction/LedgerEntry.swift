@@ -185,6 +185,8 @@ package struct LedgerReceipt: Sendable {
   /// The app's records, this purchase included, of the claimant if the purchase is theirs, otherwise of the owner.
   /// `nil` without an owner.
   package var customerRecords: CustomerRecords?
+  /// Whether another device named that customer as its child's; `nil` if that was not read.
+  package var hasParent: Bool?
   /// The app's periods of free access.
   package var freeAccess = FreeAccess.never
 }

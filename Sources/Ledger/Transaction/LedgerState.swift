@@ -40,8 +40,8 @@ struct LedgerState {
   struct ChangedSubscription {
     var stored: StoredSubscription
     var isValidation: Bool
-    /// Whether the devices that share it changed, or one proved it again.
-    var hasNewHolders: Bool
+    /// The devices that share it and changed, or proved it again.
+    var holders: HolderChanges
   }
 
   fileprivate struct Purchase {
@@ -57,7 +57,8 @@ struct LedgerState {
     var newRenewal: RenewalRecord?
     var isChanged = false
     var isValidation = false
-    var hasNewHolders = false
+    /// The devices that share it, as they are stored.
+    var storedHolders: [Holder] = []
     /// The old proof that gives access; `nil` if a notification or an earlier entry confirms the access.
     var oldProof: UnconfirmedProof?
     /// See ``LedgerReceipt/unconfirmedProof``.
@@ -97,7 +98,9 @@ struct LedgerState {
   }
 
   mutating func load(_ holder: Holder, of originalTransactionID: String) {
+    guard purchases[originalTransactionID]?.stored != nil else { return }
     purchases[originalTransactionID]?.stored?.holders.append(holder)
+    purchases[originalTransactionID]?.storedHolders.append(holder)
   }
 
   // MARK: Record
@@ -181,7 +184,8 @@ struct LedgerState {
       .compactMap { purchase in
         guard purchase.isChanged, let stored = purchase.stored else { return nil }
         return ChangedSubscription(
-          stored: stored, isValidation: purchase.isValidation, hasNewHolders: purchase.hasNewHolders)
+          stored: stored, isValidation: purchase.isValidation,
+          holders: HolderChanges(of: stored, from: purchase.storedHolders))
       }
       .sorted { $0.stored.originalTransactionID < $1.stored.originalTransactionID }
   }
@@ -279,7 +283,6 @@ extension LedgerState.Purchase {
         PurchaseChange(
           app: app, entry: entry, before: formerFacts, after: facts, stored: now, moves: newMoves))
     }
-    if now.holders != before?.holders ?? [] { hasNewHolders = true }
     stored = now
     isChanged = true
     isValidation = isValidation || entry.isValidation
@@ -372,13 +375,17 @@ extension LedgerState.Purchase {
     return SharedClaim(outcome: outcome, holders: holders)
   }
 
+  /// A period that begins less than this after the end of the one before is its renewal, in seconds.
+  private static let shortestLapse: TimeInterval = 60
+
   /// Whether a customer bought it again, by name, after it had ended and the app's policy had moved it: the token
-  /// decides about the new period, also if it is the one that was decided before.
+  /// decides about the new period, also if it is the one that was decided before. A renewal begins where the period
+  /// before ends, and decides nothing.
   private func beginsAnew(_ subscription: Subscription) -> Bool {
     guard let stored, stored.owner?.reason == .transfer else { return false }
     let begin = subscription.current.purchaseDate
     return subscription.current.appAccountToken != nil && begin > stored.subscription.current.purchaseDate
-      && !stored.subscription.phase(at: begin).status.grantsAccess
+      && !stored.subscription.phase(at: begin - Self.shortestLapse).status.grantsAccess
   }
 }
 

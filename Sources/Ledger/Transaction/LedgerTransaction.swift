@@ -203,7 +203,10 @@ struct LedgerTransaction {
       readsCustomers
       ? CustomerRecordReads(
         users: users, devices: devices, except: changed.map(\.stored.originalTransactionID),
-        sharing: entries.contains { $0.app?.sharesPurchases ?? false }, in: &writes) : nil
+        sharing: entries.contains { $0.app?.sharesPurchases ?? false },
+        parentsOf: Set(
+          entries.lazy.filter(\.isValidation).compactMap(\.app).filter(\.limitsDevices).map(\.bundleID)
+        ).sorted(), in: &writes) : nil
     guard !writes.queries.isEmpty else { return receipts }
     let writer = ProfileWriter(catalog: catalog, clock: clock, logger: logger)
     let hasProfiles = writer.isNeeded(for: changes)
@@ -246,6 +249,9 @@ struct LedgerTransaction {
       var receipt = receipt
       receipt.customerRecords = customerRecords.customerRecords(
         of: customer, in: app, at: entry.instant)
+      if entry.isValidation, app.limitsDevices {
+        receipt.hasParent = customerRecords[customer].appsOfParents.contains(app.bundleID)
+      }
       return receipt
     }
   }
@@ -283,8 +289,7 @@ struct LedgerTransaction {
       writes.add(
         SubscriptionRows.upsert(
           changed.map(\.stored), validated: changed.map(\.isValidation), at: instant))
-      let shared = changed.filter(\.hasNewHolders).map(\.stored)
-      if !shared.isEmpty { writes.add(HolderRows.replace(shared)) }
+      writes.add(HolderRows.write(changed.map(\.holders).filter { !$0.isEmpty }))
     }
     let oldProofs = state.oldProofs
     if !oldProofs.isEmpty { writes.add(OldProofRows.mark(oldProofs, at: instant)) }

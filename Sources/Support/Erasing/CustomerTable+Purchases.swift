@@ -43,13 +43,7 @@ extension CustomerTable {
         WHERE s.original_transaction_id = heir.id
         """,
         """
-        UPDATE subscriptions s SET
-          -- The token that decides from now on, which is no news.
-          app_account_token = CASE WHEN app_account_token = \(customer.user)::uuid THEN (
-            SELECT t.app_account_token FROM transactions t
-            WHERE t.original_transaction_id = s.original_transaction_id AND t.app_account_token <> \(customer.user)::uuid
-            ORDER BY t.purchase_date DESC, t.signed_at DESC LIMIT 1) ELSE app_account_token END,
-          erased_tokens = \(tokens(of: customer, only: true))
+        UPDATE subscriptions s SET app_account_token = \(withoutUser(customer)), erased_tokens = \(tokens(of: customer, only: true))
         WHERE original_transaction_id = ANY(\(customer.formerPurchases))
         """,
         """
@@ -91,6 +85,15 @@ extension CustomerTable {
     """
   }
 
+  /// The token of a purchase that another customer has: the pseudonym's UUID in place of the erased user's. It names
+  /// nobody, and keeps its place in the order of the signatures, so that an earlier one does not decide in its place.
+  private static func withoutUser(_ customer: ErasedCustomer) -> Query {
+    """
+    CASE WHEN app_account_token = \(customer.user)::uuid THEN right(\(customer.pseudonym), 36)::uuid
+      ELSE app_account_token END
+    """
+  }
+
   private static let transactions = CustomerTable(
     "transactions", "without account, token and order line; prices and dates stay",
     columns: """
@@ -112,12 +115,10 @@ extension CustomerTable {
           other_claims = CASE WHEN original_transaction_id = ANY(\(customer.reducedPurchases))
             THEN receiptd_impersonal_claims(other_claims::text) ELSE other_claims END,
           app_account_token = CASE WHEN original_transaction_id = ANY(\(customer.purchases)) THEN NULL
-            ELSE nullif(app_account_token, \(customer.user)::uuid) END,
-          app_account_token_signed_at = CASE
-            WHEN original_transaction_id = ANY(\(customer.purchases)) OR app_account_token = \(customer.user)::uuid THEN NULL
-            ELSE app_account_token_signed_at END,
+            ELSE \(withoutUser(customer)) END,
+          app_account_token_signed_at = CASE WHEN original_transaction_id <> ALL(\(customer.purchases))
+            THEN app_account_token_signed_at END,
           app_account_token_changed = app_account_token_changed AND original_transaction_id <> ALL(\(customer.purchases))
-            AND app_account_token IS DISTINCT FROM \(customer.user)::uuid
         WHERE original_transaction_id = ANY(\(customer.namedPurchases))
         """
       ]

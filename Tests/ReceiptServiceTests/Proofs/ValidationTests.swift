@@ -313,6 +313,26 @@ import Testing
     }
   }
 
+  @Test func `a renewal leaves a purchase with the user to whom the policy moved it`() async throws {
+    try await withHarness(configuration: TestApps.configuration(transferPolicy: "transfer")) { harness in
+      let (anna, boris) = (UUID(), UUID())
+      let bought = try harness.buy(token: anna)
+      let id = bought.originalTransactionID
+      for user in [anna, boris] {
+        let answer = try await harness.validate(
+          ["signedTransaction": bought.signedTransaction], token: harness.token(for: user))
+        #expect(answer.status == 200)
+        #expect(try await harness.row(of: id).userID == user)
+      }
+      for _ in 1...3 {
+        harness.clock.set(try #require(try await harness.row(of: id).expiry))
+        try await harness.happens(.renew, to: id)
+        #expect(try await harness.row(of: id).userID == boris)
+        #expect(try await harness.isPremium(boris))
+      }
+    }
+  }
+
   @Test(arguments: ["transfer", "transferWhenInactive"])
   func `a bare id moves no purchase of a customer who proved it, whatever the policy`(policy: String)
     async throws

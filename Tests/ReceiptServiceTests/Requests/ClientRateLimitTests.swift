@@ -1,3 +1,4 @@
+import AppStore
 import AppStoreSimulator
 import Configuration
 import Curl
@@ -8,6 +9,7 @@ import Postgres
 import Testing
 
 @testable import ReceiptService
+@testable import Requests
 
 /// Rate limits over HTTP, with a clock that the test sets.
 @Suite(.timeLimit(.minutes(10))) struct ClientRateLimitTests {
@@ -254,6 +256,51 @@ import Testing
       for _ in 0..<25 { #expect(try await harness.post(forged, from: "10.0.0.1").status == 401) }
       harness.clock.advance(seconds: 1)
       #expect(try await harness.post(good, from: "203.0.113.1").status == 200)
+    }
+  }
+
+  @Test(arguments: ["{", "{}", "[1]", #"{"signedPayload": 7}"#])
+  func `an address that sends bodies that are no notifications is refused`(body: String) async throws {
+    try await withHarness(environment: Self.limited) { harness in
+      let webhook = "/api/v1/subscriptions/webhook"
+      for _ in 0..<20 {
+        let answer = try await harness.ask(webhook, from: "203.0.113.1", json: body)
+        #expect(answer.status == 400)
+      }
+      #expect(try await harness.ask(webhook, from: "203.0.113.1", json: body).status == 429)
+      #expect(
+        try await harness.post(harness.buy().notification.signedPayload, from: "17.58.0.1").status == 200)
+    }
+  }
+
+  @Test
+  func
+    `notifications of version 1 are limited together, and those of version 2 from the same address are not`()
+    async throws
+  {
+    try await withHarness(environment: Self.limited) { harness in
+      let webhook = "/api/v1/subscriptions/webhook"
+      let body = #"{"notification_type": "DID_RENEW", "unified_receipt": {}}"#
+      for number in 0..<ClientRateLimits.foreignPerDay {
+        let answer = try await harness.ask(webhook, from: "17.58.0.\(number % 250)", json: body)
+        #expect(answer.status == 400)
+      }
+      #expect(try await harness.ask(webhook, from: "10.0.0.1", json: body).status == 429)
+      #expect(
+        try await harness.post(harness.buy().notification.signedPayload, from: "17.58.0.1").status == 200)
+    }
+  }
+
+  @Test func `ids that production does not answer, and the sandbox does not know, count as guesses`()
+    async throws
+  {
+    try await withHarness(environment: ["RATE_LIMIT": "1000", "TRUSTED_PROXIES": "127.0.0.0/8"]) { harness in
+      harness.store.add(.unauthorized.in(.production))
+      var statuses: [Int] = []
+      for id in 0..<12 {
+        statuses.append(try await harness.lookUp("77700000000000\(10 + id)", from: "203.0.113.1").status)
+      }
+      #expect(statuses == Array(repeating: 503, count: 10) + [429, 429])
     }
   }
 

@@ -151,6 +151,30 @@ import Testing
     }
   }
 
+  /// The customer's request waits while a stranger binds a purchase, or another server's clock is ahead.
+  @Test func `what a device got while the request with the secret waited does not replace the secret`()
+    async throws
+  {
+    try await withScreenTime { harness in
+      let bought = try harness.buy(ScreenTime.family, bundleID: ScreenTime.bundleID)
+      _ = try await harness.device("phone", shows: bought)
+      #expect(try await harness.reset("phone"))
+      let requested = harness.clock.now
+      harness.clock.advance(seconds: 5)
+      let evil = try await harness.account("evil", buys: ScreenTime.individual)
+      _ = try await harness.device("phone", shows: evil)
+      harness.clock.set(requested)
+      _ = try await harness.device("phone", shows: bought, secret: own)
+      #expect(try await harness.children(of: "phone", secret: own).status == 200)
+      harness.clock.advance(seconds: 60)
+      for secret in [foreign, nil] {
+        _ = try await harness.device("phone", shows: evil, secret: secret)
+        #expect(try await harness.children(of: "phone", secret: secret).status == 401)
+      }
+      #expect(try await harness.children(of: "phone", secret: own).status == 200)
+    }
+  }
+
   /// An app without trials proves the account by its next validation alone.
   @Test(arguments: [true, false], [true, false])
   func `a customer with a grant and a reset gets a new secret at each reinstall`(

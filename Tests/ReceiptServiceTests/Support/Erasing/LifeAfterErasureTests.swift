@@ -139,6 +139,69 @@ import Testing
     }
   }
 
+  /// Two tokens of one transaction: the erased user's was the later one.
+  @Test(arguments: [true, false])
+  func `after the erasure of a former user an earlier token does not decide about another user's purchase`(
+    isKnown: Bool
+  ) async throws {
+    try await withHarness { harness in
+      let earlier = UUID()
+      let bought = try harness.buy(token: earlier)
+      let id = bought.originalTransactionID
+      let earlierToken = try await harness.token(for: earlier)
+      let old = ["signedTransaction": bought.signedTransaction]
+      if isKnown {
+        #expect(try await harness.validate(old, token: earlierToken).status == 200)
+        #expect(try await harness.notify(bought.notification.signedPayload).status == 200)
+      }
+      let (former, present) = (UUID(), UUID())
+      func signs(_ token: UUID) async throws {
+        harness.clock.advance(seconds: 60)
+        var named = bought.transaction
+        named.appAccountToken = token
+        named.signedDate = harness.clock.now
+        #expect(try await harness.validate(["signedTransaction": harness.sign(named)]).status == 200)
+      }
+      func owner() async throws -> UUID? { try await harness.row(of: id).userID }
+      try await signs(former)
+      #expect(try await owner() == former)
+      _ = try await harness.desk.transfer(
+        id, to: present.uuidString, by: try #require(Harness.ada), isForced: true)
+      try await harness.erase(former.uuidString)
+      #expect(try await harness.validate(old, token: harness.token(for: earlier)).status == 409)
+      #expect(try await owner() == present)
+      #expect(try await harness.notify(bought.notification.signedPayload).status == 200)
+      if isKnown {
+        let uuid = try #require(UUID(uuidString: bought.notification.uuid))
+        _ = try await harness.service.replay(uuid, by: #require(Harness.ada))
+      }
+      #expect(try await owner() == present)
+      // Apple goes on signing the erased user's token, and a later one decides.
+      try await signs(former)
+      #expect(try await owner() == present)
+      #expect(try await harness.tables(with: former.uuidString).isEmpty)
+      try await signs(earlier)
+      #expect(try await owner() == earlier)
+    }
+  }
+
+  @Test func `erasing a device that has the number of a queued row leaves the record of the row`()
+    async throws
+  {
+    try await withScreenTime { harness in
+      _ = try await harness.pool.query(
+        """
+        INSERT INTO support_actions (action, bundle_id, original_transaction_id, by, actor, reason, details)
+        VALUES ('requeue', \(ScreenTime.bundleID), '2000000000000001', 'ada', 'ada', '', '{"queue": "store_calls", "id": "3"}')
+        """)
+      _ = try await harness.device("3", buys: ScreenTime.individual)
+      try await harness.erase("3")
+      let rows = try await harness.pool.query(
+        "SELECT details ->> 'id' AS id FROM support_actions WHERE action = 'requeue'")
+      #expect(try rows.map { try $0.decode("id", as: String.self) } == ["3"])
+    }
+  }
+
   @Test func `a bare transaction id does not take an erased customer's purchase`() async throws {
     try await withScreenTime { harness in
       let bought = try await harness.device("phone", buys: ScreenTime.individual)
