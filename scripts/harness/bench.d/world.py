@@ -39,10 +39,16 @@ class World:
         if not os.path.exists(self.authority):
             subprocess.run([f"{self.bin}/appstore-simulator", "authority", "--folder", self.authority],
                            stdout=subprocess.DEVNULL, check=True)
-        server = Server(self.bin, f"{self.work}/receiptd.log", {
+        settings = {
             **trust(self.authority), "DATABASE_URL": self.url, "LOG_LEVEL": os.environ.get("LOG_LEVEL", "info"),
             "LOG_FORMAT": "json", "RECEIPTD_CONFIG": self.catalog(), "RECEIPTD_MIGRATIONS": f"{self.source}/migrations",
-            **SECRETS, **self.settings})
+            **SECRETS, **self.settings}
+        # As docs/install.md says: the owner migrates, and receiptd_app serves.
+        self.sql("CREATE ROLE receiptd_app LOGIN")
+        subprocess.run([f"{self.bin}/receiptd", "migrate"], env={**os.environ, **settings}, stdout=subprocess.DEVNULL,
+                       check=True)
+        settings["DATABASE_URL"] = self.url.replace("//postgres@", "//receiptd_app@")
+        server = Server(self.bin, f"{self.work}/receiptd.log", settings, "--no-migrate")
         self.server, self.port, self.admin_port = server.child, server.port, server.admin_port
         self.children.append(self.server)
 

@@ -5,8 +5,9 @@ from processes import Child, free_port, wait_until
 
 
 class Server:
-    def __init__(self, binaries, log, settings):
-        self.binary, self.log = f"{binaries}/receiptd", log
+    def __init__(self, binaries, log, settings, *options):
+        """`options` are those of `serve`."""
+        self.binary, self.options, self.log = f"{binaries}/receiptd", options, log
         self.port, self.admin_port = free_port(), free_port()
         self.settings = {
             "LOG_LEVEL": "warning", "LOG_FORMAT": "text",
@@ -22,7 +23,7 @@ class Server:
             raise
 
     def start(self):
-        self.child = Child([self.binary, "serve"], self.log, self.settings)
+        self.child = Child([self.binary, "serve", *self.options], self.log, self.settings)
 
     def kill(self):
         self.child.kill()

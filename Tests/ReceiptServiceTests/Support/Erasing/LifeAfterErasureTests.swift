@@ -192,7 +192,7 @@ import Testing
       _ = try await harness.pool.query(
         """
         INSERT INTO support_actions (action, bundle_id, original_transaction_id, by, actor, reason, details)
-        VALUES ('requeue', \(ScreenTime.bundleID), '2000000000000001', 'ada', 'ada', '', '{"queue": "store_calls", "id": "3"}')
+        VALUES ('requeue', \(ScreenTime.bundleID), '2000000000000001', 'ada', 'operator', '', '{"queue": "store_calls", "id": "3"}')
         """)
       _ = try await harness.device("3", buys: ScreenTime.individual)
       try await harness.erase("3")
