@@ -109,7 +109,8 @@ package enum AdvisoryLock {
 /// table was empty, until the next ANALYZE.
 package enum LookupPlans {
   /// Until the end of the transaction, plans are generic and use index scans. Disabled sequential scans inflate cost
-  /// estimates, so JIT is disabled too: it would trigger on them.
+  /// estimates, so JIT and parallel plans are disabled too: they would trigger on them, and to start two workers takes
+  /// 10 ms.
   ///
   /// Bitmap scans pay off for thousands of rows. Here the planner would choose them for an estimate of ten, which costs
   /// a tenth of the database's time for a lone transaction. Only a bitmap scan can combine two indexes, so no statement
@@ -120,6 +121,7 @@ package enum LookupPlans {
   static let settings: StaticString = """
     set_config('plan_cache_mode', 'force_generic_plan', true) || set_config('enable_seqscan', 'off', true)
       || set_config('enable_bitmapscan', 'off', true) || set_config('jit', 'off', true)
+      || set_config('max_parallel_workers_per_gather', '0', true)
     """
 }
 

@@ -33,6 +33,32 @@ import Testing
     return Int64(bitPattern: hash)
   }
 
+  /// Disabled sequential scans make a lookup look expensive, and to start parallel workers takes longer than the lookup.
+  @Test func `a lookup of many keys in a large table is not planned with parallel workers`() async throws {
+    try await withTestDatabase { database in
+      try await database.withPool { pool in
+        _ = try await pool.query("CREATE TABLE t AS SELECT n AS id FROM generate_series(1, 20000) AS n")
+        _ = try await pool.query("CREATE INDEX ON t (id)")
+        _ = try await pool.query("ANALYZE t")
+        func plan(_ settings: Query?) async throws -> String {
+          try await pool.withTransaction { connection in
+            if let settings { _ = try await connection.query(settings) }
+            for name in ["parallel_setup_cost", "parallel_tuple_cost", "min_parallel_index_scan_size"] {
+              _ = try await connection.query("SELECT set_config(\(name), '0', true)")
+            }
+            return try await connection.query("EXPLAIN SELECT count(*) FROM t WHERE id > 5").map {
+              try $0.decode(0, as: String.self)
+            }.joined(separator: "\n")
+          }
+        }
+        #expect(
+          try await plan("SELECT set_config('enable_seqscan', 'off', true)").contains("Workers Planned"))
+        let lookup = try await plan(LookupPlans.useIndexScans)
+        #expect(!lookup.contains("Workers Planned") && lookup.contains("Index"), "\(lookup)")
+      }
+    }
+  }
+
   @Test func `a lock timeout holds for the locks, and another one for the rest of the transaction`()
     async throws
   {
