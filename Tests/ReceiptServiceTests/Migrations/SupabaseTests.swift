@@ -365,6 +365,7 @@ import Testing
         try await LiveTables.run(
           """
           DO $do$ BEGIN CREATE ROLE receiptdtest_migrator LOGIN SUPERUSER; EXCEPTION WHEN duplicate_object THEN NULL; END $do$;
+          ALTER ROLE receiptdtest_migrator SUPERUSER;
           """, on: pool)
         let first = try TestDatabase(uri: Self.url(of: database, as: "receiptdtest_migrator")).pool()
         try await Migrator(pool: first, folder: folder).apply()
