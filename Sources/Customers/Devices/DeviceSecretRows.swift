@@ -79,8 +79,8 @@ package enum DeviceSecretRows {
 
   /// Stores the first secret of a device. The transaction holds the device's lock.
   ///
-  /// `kept_at` is not before what is on record by now: the request waited for the lock, and another server's clock may be
-  /// ahead.
+  /// After a reset `kept_at` is at least the latest time on the device's record: a purchase may be bound while the request
+  /// waits for the lock, and another server's clock may be ahead.
   /// - Parameters:
   ///   - isAfterReset: whether support reset the former one lately.
   ///   - accountHash: the Apple Account that comes with it, as ``prove(_:bundleID:with:accountHash:)`` notes it.

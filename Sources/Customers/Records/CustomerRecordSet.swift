@@ -14,7 +14,7 @@ package struct CustomerRecordSet: Sendable {
   package var revokedGrants: Set<String> = []
   /// By the app's bundle id.
   package var trials: [String: [Trial]] = [:]
-  /// The apps in which another device named this one as its child's; read where that was asked for.
+  /// The apps in which another device named this one as its child's. Read only where `parentsOf` names the app.
   package var appsOfParents: Set<String> = []
 
   /// Whether the customer has a record of this app.
@@ -93,7 +93,7 @@ package struct CustomerRecordReads {
   /// - Parameters:
   ///   - known: purchases that need not be read.
   ///   - sharing: whether to read purchases that are shared with the devices.
-  ///   - bundleIDs: the apps of which to read which devices have a parent.
+  ///   - bundleIDs: the apps for which to read whether a device has a parent.
   package init(
     users: [UUID] = [], devices: [String] = [], except known: [String] = [], sharing: Bool = true,
     parentsOf bundleIDs: [String] = [], in reads: inout Statements

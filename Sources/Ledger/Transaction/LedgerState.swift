@@ -378,9 +378,11 @@ extension LedgerState.Purchase {
   /// A period that begins less than this after the end of the one before is its renewal, in seconds.
   private static let shortestLapse: TimeInterval = 60
 
-  /// Whether a customer bought it again, by name, after it had ended and the app's policy had moved it: the token
-  /// decides about the new period, also if it is the one that was decided before. A renewal begins where the period
-  /// before ends, and decides nothing.
+  /// Whether the app's policy had moved the purchase, and it had ended before a period with a token began. The token
+  /// decides about the owner of that period, also if it is the token of the last decision.
+  ///
+  /// A renewal begins where the period before ends, and changes no owner. If that period is unknown, or the charge
+  /// succeeded later, the renewal looks like a purchase after an end, and its token decides.
   private func beginsAnew(_ subscription: Subscription) -> Bool {
     guard let stored, stored.owner?.reason == .transfer else { return false }
     let begin = subscription.current.purchaseDate

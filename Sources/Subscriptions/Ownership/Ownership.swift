@@ -76,7 +76,7 @@ public enum ClaimOutcome: Sendable, Hashable {
 ///   - owner: the current owner.
 ///   - token: ``SubscriptionFacts/customerToken``. It can change by a crossgrade or a call of the app. Only a change moves a
 ///     purchase with an owner; the same token in a late or repeated fact does not.
-///   - decidedToken: the token of the last decision; nil for a period for which the token decides anew.
+///   - decidedToken: the token of the last decision; nil where the token of a new period decides again.
 ///   - kind: the kind of the app's customers. A token identifies a user, so it does not count for devices.
 ///   - policy: the rule for a proof of another customer.
 ///   - isActive: whether the purchase gives access now.

@@ -85,8 +85,9 @@ extension CustomerTable {
     """
   }
 
-  /// The token of a purchase that another customer has: the pseudonym's UUID in place of the erased user's. It names
-  /// nobody, and keeps its place in the order of the signatures, so that an earlier one does not decide in its place.
+  /// The token of a purchase that another customer has: the pseudonym's UUID replaces the erased user's. No customer has
+  /// this UUID. The date of the token's signature stays, so an earlier signature with another token changes no owner.
+  /// What Apple signs with the erased token later is stored without a token (``PurchaseErasure/stripped(_:)``).
   private static func withoutUser(_ customer: ErasedCustomer) -> Query {
     """
     CASE WHEN app_account_token = \(customer.user)::uuid THEN right(\(customer.pseudonym), 36)::uuid

@@ -269,7 +269,7 @@ import Testing
     }
   }
 
-  @Test func `who buys an ended purchase again, by name, has it, though another user took it meanwhile`()
+  @Test func `a user who buys an ended purchase again with a token gets it back from the user who took it`()
     async throws
   {
     try await withHarness(configuration: TestApps.configuration(transferPolicy: "transferWhenInactive")) {
