@@ -2,6 +2,7 @@
 
 import base64
 import os
+import time
 
 import web
 from processes import Child, await_port, free_port, wait_until
@@ -92,23 +93,25 @@ class Browser:
     def has(self, selector):
         return bool(self._send("POST", "/elements", {"using": "css selector", "value": selector}))
 
+    def _read(self, selector, what):
+        """Reads of an element, again where the page changed between the two calls."""
+        for attempt in range(20):
+            try:
+                return self._send("GET", f"/element/{self.find(selector)}/{what}")
+            except RuntimeError as error:
+                if attempt == 19 or not any(words in str(error) for words in CHANGED):
+                    raise
+                time.sleep(0.1)
+
     def attribute(self, selector, name):
-        return self._send("GET", f"/element/{self.find(selector)}/attribute/{name}")
+        return self._read(selector, f"attribute/{name}")
 
     def text(self, selector="main"):
-        return self._send("GET", f"/element/{self.find(selector)}/text")
+        return self._read(selector, "text")
 
     def wait_for(self, text):
         """Waits until the page's main part has the text."""
-        def is_there():
-            try:
-                return self.has("main") and text in self.text()
-            except RuntimeError as error:
-                # The page changed between the two calls.
-                if any(text in str(error) for text in CHANGED):
-                    return False
-                raise
-        wait_until(is_there, 10, f"'{text}' on {self.address}")
+        wait_until(lambda: self.has("main") and text in self.text(), 10, f"'{text}' on {self.address}")
 
     def wait_for_address(self, part):
         wait_until(lambda: part in self.address, 10, f"'{part}' in {self.address}")
