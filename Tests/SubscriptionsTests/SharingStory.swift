@@ -40,9 +40,8 @@ struct SharingStory {
     }
     if claim.isReturn { returns += 1 }
     switch claim.outcome {
-    case .settled(let owner): self.owner = owner
-    case .moved(let owner, _), .shared(let owner, _, _), .refused(let owner), .postponed(let owner):
-      self.owner = owner
+    case .settled(let owner), .refused(let owner): self.owner = owner
+    case .moved(let owner, _), .shared(let owner, _, _), .postponed(let owner): self.owner = owner
     }
     return claim.outcome
   }

@@ -126,8 +126,8 @@ import Testing
           policy: .transfer, isActive: true)
         #expect(story.prove(device) == alone)
         switch alone {
-        case .settled(let now): owner = now
-        case .moved(let now, _), .shared(let now, _, _), .refused(let now), .postponed(let now): owner = now
+        case .settled(let now), .refused(let now): owner = now
+        case .moved(let now, _), .shared(let now, _, _), .postponed(let now): owner = now
         }
         #expect(story.owner == owner)
         #expect(story.having == Set([owner?.customer.id].compactMap(\.self)))
@@ -226,6 +226,35 @@ import Testing
     guard case .postponed = story.prove("tablet") else {
       Issue.record("a device with a proof was replaced beyond the limit")
       return
+    }
+  }
+
+  @Test(arguments: [true, false])
+  func
+    `after the erasure of the owner, devices that shared the purchase keep it, and removed ones stay removed`(
+      keepsNamed: Bool
+    ) throws
+  {
+    let instant = Date(timeIntervalSince1970: 0)
+    let holders = [
+      Holder("named", at: instant, isProven: false), Holder("proven", at: instant),
+      Holder("removed", at: instant, isBarred: true),
+    ]
+    let sharing = DeviceSharing(
+      limit: 10, mayJoin: true, keepsNamed: keepsNamed, at: Date(timeIntervalSince1970: 10))
+    func claim(by device: String) -> SharedClaim {
+      sharing.claim(by: .device(device), owner: nil, holders: holders)
+    }
+    #expect(claim(by: "removed") == SharedClaim(outcome: .refused(owner: nil), holders: holders))
+    for device in ["new", "proven", "named"] {
+      let claim = claim(by: device)
+      #expect(claim.outcome == .settled(Ownership(customer: .device(device), reason: .firstClaim)))
+      let names = Set(claim.holders.map(\.deviceID))
+      #expect(names == Set(["proven", "removed", device] + (keepsNamed ? ["named"] : [])))
+      #expect(claim.holders.filter(\.isBarred).map(\.deviceID) == ["removed"])
+      let own = try #require(claim.holders.first { $0.deviceID == device })
+      #expect(own.isProven && own.provedAt == sharing.instant)
+      #expect((own.since == instant) == (device != "new"))
     }
   }
 

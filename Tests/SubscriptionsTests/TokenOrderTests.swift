@@ -28,8 +28,8 @@ import Testing
             claimant: number == 0 ? claimant.map { .user($0) } : nil, owner: owner,
             token: known.customerToken, decidedToken: decided, kind: .user, policy: .keep, isActive: true)
           switch outcome {
-          case .settled(let now): owner = now
-          case .moved(let now, _), .shared(let now, _, _), .refused(let now), .postponed(let now): owner = now
+          case .settled(let now), .refused(let now): owner = now
+          case .moved(let now, _), .shared(let now, _, _), .postponed(let now): owner = now
           }
           decided = known.customerToken ?? decided
         }

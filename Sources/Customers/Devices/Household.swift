@@ -69,7 +69,12 @@ extension Household {
     // A device that only named the transaction's id sees no children of others, and its own come after theirs: any
     // client can name one.
     if !isProven {
-      count(rows.filter { row in row.device == device || members.contains { $0.device == row.device } })
+      // A child that has proved the plan since is still the child of this device.
+      seen.subtract(proven)
+      count(
+        rows.filter { row in
+          row.device == device || members.contains { $0.device == row.device && !proven.contains(row.device) }
+        })
     }
     self.init(
       parents: parents.sorted(), children: counted.filter { own.contains($0.childDeviceID) },

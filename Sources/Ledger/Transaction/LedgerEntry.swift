@@ -294,8 +294,8 @@ package struct OwnershipMove: Sendable {
     }
     let isProven = entry.isProven
     switch claim {
-    case .settled: return []
-    case .refused(let owner), .postponed(let owner):
+    case .settled, .refused(owner: nil): return []
+    case .refused(let owner?), .postponed(let owner):
       // The claim came with a newly signed token, which moved the purchase before it was refused.
       guard let previous = before?.owner?.customer, previous != owner.customer else { return [] }
       return [move(previous, owner.customer, .token)]

@@ -408,8 +408,9 @@ extension LedgerState.Purchase {
       owner?.customer == entry.claimant
       || stored?.holders.contains { Customer.device($0.deviceID) == entry.claimant } ?? false
     let isTaken = owner != nil || entry.app?.customer == .user && subscription.customerToken != nil
-    // The id of a transaction may be known to others; the purchase of an erased customer takes a signed proof.
-    let isErased = erasure?.ownerErasedAt != nil
+    // The id of a transaction may be known to others: after its owner's erasure a purchase takes a signed proof, until
+    // another customer owns it.
+    let isErased = owner == nil && erasure?.ownerErasedAt != nil
     return switch entry.claim?.strength {
     case nil, .foreign: nil
     case .proof: entry.claimant
@@ -424,10 +425,8 @@ extension ClaimOutcome {
   /// The owner after the claim.
   package var owner: Ownership? {
     switch self {
-    case .settled(let owner): owner
-    case .moved(let owner, _): owner
-    case .shared(let owner, _, _): owner
-    case .refused(let owner), .postponed(let owner): owner
+    case .settled(let owner), .refused(let owner): owner
+    case .moved(let owner, _), .shared(let owner, _, _), .postponed(let owner): owner
     }
   }
 }

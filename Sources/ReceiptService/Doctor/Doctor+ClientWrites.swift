@@ -325,7 +325,6 @@ enum PremiumWriterRows {
           r.rolname IN ('anon', 'authenticated') AS is_usual_client, \(servesClients) AS serves_clients
         FROM roles r CROSS JOIN guarded t
         WHERE NOT r.rolsuper AND r.rolname NOT LIKE 'pg\\_%' AND r.oid <> t.relowner
-          AND (NOT pg_has_role(r.oid, t.relowner, 'USAGE') OR \(servesClients))
           AND r.rolname NOT IN ('receiptd_app', 'service_role')
       ) AS holder
       WHERE may_write AND (NOT is_usual_client OR stops_triggers) OR adds_triggers OR may_become_writer

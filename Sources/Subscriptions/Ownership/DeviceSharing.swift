@@ -139,11 +139,7 @@ public struct DeviceSharing: Sendable {
     guard let claimant, case .device(let device) = claimant else {
       return SharedClaim(outcome: .settled(owner), holders: holders)
     }
-    guard let owner, case .device(let first) = owner.customer else {
-      return SharedClaim(
-        outcome: .settled(Ownership(firstClaimant: claimant, isProven: isProven)),
-        holders: [Holder(device, at: instant, isProven: isProven)])
-    }
+    guard let owner, case .device(let first) = owner.customer else { return firstClaim(by: device, holders) }
     var holders = complete(holders, of: owner, first)
     let place = holders.firstIndex { $0.deviceID == device }
     if let place, holders[place].isBarred {
@@ -171,6 +167,22 @@ public struct DeviceSharing: Sendable {
         holders: holders + [Holder(device, at: instant, isProven: isProven)])
     }
     return displacement(by: device, owner, first, holders)
+  }
+
+  /// A device claims a purchase without an owner. After the erasure of an owner, other devices may have the purchase:
+  /// they keep it, and support's decisions stay.
+  private func firstClaim(by device: String, _ former: [Holder]) -> SharedClaim {
+    var own = Holder(device, at: instant, isProven: isProven)
+    if let known = former.first(where: { $0.deviceID == device }) {
+      guard !known.isBarred else { return SharedClaim(outcome: .refused(owner: nil), holders: former) }
+      own.since = known.since
+      own.provedAt = max(known.provedAt, instant)
+      own.isProven = known.isProven || isProven
+    }
+    let others = former.filter { $0.deviceID != device && ($0.isBarred || $0.isProven || keepsNamed) }
+    return SharedClaim(
+      outcome: .settled(Ownership(firstClaimant: .device(device), isProven: own.isProven)),
+      holders: others + [own])
   }
 
   /// The holders with the owner, and with the device from which support took the purchase; without those that may have

@@ -48,8 +48,8 @@ public enum ClaimOutcome: Sendable, Hashable {
   /// The purchase keeps its owner, and another device shares it from now on, beyond the limit instead of an earlier
   /// device.
   case shared(Ownership, with: Customer, insteadOf: Customer?)
-  /// The purchase keeps its owner; the claim is refused.
-  case refused(owner: Ownership)
+  /// The purchase keeps its owner, or has none; the claim is refused.
+  case refused(owner: Ownership?)
   /// The purchase keeps its owner and its devices, because it moved as often as it may within 24 hours. A later proof
   /// may move it.
   case postponed(owner: Ownership)

@@ -77,6 +77,29 @@ import Testing
     }
   }
 
+  @Test func `doctor names a role that inherits from the owner of the table`() async throws {
+    try await PremiumWriterTests.with("refuse") { live in
+      try await LiveTables.run(
+        """
+        DO $roles$ DECLARE statement text; BEGIN
+          FOREACH statement IN ARRAY ARRAY['CREATE ROLE receiptdtest_tables',
+            'CREATE ROLE receiptdtest_of_tables IN ROLE receiptdtest_tables'] LOOP
+            BEGIN EXECUTE statement;
+            EXCEPTION WHEN duplicate_object OR unique_violation THEN NULL; END;
+          END LOOP;
+        END $roles$;
+        GRANT ALL ON SCHEMA public TO receiptdtest_tables;
+        ALTER TABLE profiles OWNER TO receiptdtest_tables;
+        """, on: live.pool)
+      let lines = try await PremiumWriterTests.lines(live)
+      #expect(
+        lines.contains {
+          $0.hasPrefix("ok    premium writers of profiles: ") && $0.contains("receiptdtest_of_tables")
+            && $0.hasSuffix("may write them too, by premiumWriters, BYPASSRLS or membership")
+        }, "\(lines)")
+    }
+  }
+
   @Test func `doctor fails where a client's token may name one of receiptd's roles`() async throws {
     try await PremiumWriterTests.with("refuse") { live in
       let create = """

@@ -337,6 +337,30 @@ import Testing
     }
   }
 
+  @Test func `of two pairings of one child that moved with a purchase, the first one comes back`()
+    async throws
+  {
+    try await withHarness(configuration: MoveLimitTests.configuration(devices: 1)) { harness in
+      for stranger in ["stranger", "stranger-2"] {
+        _ = try await harness.launch(stranger, account: stranger)
+      }
+      let bought = try await harness.device("phone", buys: ScreenTime.family)
+      #expect(try await harness.pair("ann", to: "phone").status == 201)
+      for (device, pairs) in [("stranger", false), ("phone", true), ("stranger-2", false)] {
+        harness.clock.advance(days: 1)
+        _ = try await harness.device(device, shows: bought)
+        // The first stranger has a trial of its own, and so the child.
+        if pairs { #expect(try await harness.pair("ann", to: device).status == 201) }
+      }
+      #expect(try await harness.children(of: "stranger").children == ["ann active"])
+      #expect(try await harness.children(of: "stranger-2").children == ["ann active"])
+      _ = try await harness.desk.transfer(
+        bought.originalTransactionID, to: "phone", by: try #require(Harness.ada), isForced: true)
+      #expect(try await harness.children(of: "phone").children == ["ann active"])
+      #expect(try await harness.childState("ann") == "active active")
+    }
+  }
+
   @Test func `an erased parent is not named by a child that it had`() async throws {
     try await withHarness(configuration: MoveLimitTests.configuration(devices: 1)) { harness in
       let bought = try await harness.device("phone", buys: ScreenTime.family)

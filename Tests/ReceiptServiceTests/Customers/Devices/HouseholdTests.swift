@@ -22,6 +22,26 @@ import Testing
     ScreenTime.secret(UInt8(truncatingIfNeeded: 100 + child.utf8.reduce(0) { $0 + Int($1) }))
   }
 
+  @Test func `a child that proves the plan which its parent only named is renamed and ends as any other`()
+    async throws
+  {
+    try await withScreenTime { harness in
+      let bought = try await harness.device("phone", buys: ScreenTime.family)
+      #expect(try await harness.pair("ann", to: "phone").status == 201)
+      _ = try await harness.oldBuild("old-phone", validates: bought.transactionID)
+      harness.clock.advance(seconds: 1)
+      #expect(try await harness.pair("tablet", to: "old-phone").status == 201)
+      _ = try await harness.device("tablet", shows: bought)
+      #expect(try await harness.children(of: "old-phone").children == ["tablet active"])
+      let renamed = try await harness.pair("tablet", to: "old-phone", name: "Tablet")
+      #expect(renamed.status == 200)
+      #expect(try await harness.children(of: "phone").children == ["ann active"])
+      #expect(try await harness.unpair("tablet", from: "old-phone").children == [])
+      #expect(try await harness.unpair("tablet", from: "old-phone").status == 404)
+      #expect(try await harness.childState("tablet") == "active")
+    }
+  }
+
   // MARK: The story of a household
 
   @Test func `a household of three children lives through trial, grace, plans, a new phone and a refund`()

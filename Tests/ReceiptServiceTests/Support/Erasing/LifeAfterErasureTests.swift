@@ -69,6 +69,47 @@ import Testing
     }
   }
 
+  @Test
+  func `devices of old builds keep and join the purchase of an erased device, once another device owns it`()
+    async throws
+  {
+    try await withScreenTime { harness in
+      let bought = try await harness.device("phone", buys: ScreenTime.family)
+      _ = try await harness.oldBuild("old-phone", validates: bought.transactionID)
+      #expect(try await harness.pair("tablet", to: "old-phone").status == 201)
+      try await harness.erase("phone", of: ScreenTime.bundleID)
+      func hasAccess(_ device: String) async throws -> Bool {
+        try await harness.entitlements(device).bool("entitlements.isAccessGranted") == true
+      }
+      #expect(try await hasAccess("old-phone"))
+      // Nobody owns it: whoever knows the id alone gets nothing.
+      _ = try await harness.oldBuildRequest("stranger", bought.transactionID)
+      #expect(try await !hasAccess("stranger"))
+      _ = try await harness.device("new-phone", shows: bought)
+      for device in ["new-phone", "old-phone", "tablet"] { #expect(try await hasAccess(device)) }
+      _ = try await harness.oldBuild("old-tablet", validates: bought.transactionID)
+      #expect(try await hasAccess("old-tablet"))
+    }
+  }
+
+  @Test
+  func `a device from which support took a purchase does not have it back by the erasure of the other one`()
+    async throws
+  {
+    try await withScreenTime { harness in
+      let bought = try await harness.device("stranger", buys: ScreenTime.family)
+      _ = try await harness.desk.transfer(
+        bought.originalTransactionID, to: "phone", by: try #require(Harness.ada), isForced: true)
+      try await harness.erase("phone", of: ScreenTime.bundleID)
+      func shows(_ device: String) async throws -> Answer {
+        try await harness.validate(["signedTransaction": bought.signedTransaction, "deviceID": device])
+      }
+      #expect(try await shows("stranger").code == "belongs_to_another_customer")
+      #expect(try await shows("new-phone").status == 200)
+      #expect(try await shows("stranger").status == 409)
+    }
+  }
+
   @Test func `a token of another user names the owner of an erased customer's purchase`() async throws {
     try await withHarness { harness in
       let (user, bought) = try await harness.customer()
