@@ -231,7 +231,7 @@ import Testing
 
   @Test(arguments: [true, false])
   func
-    `after the erasure of the owner, devices that shared the purchase keep it, and removed ones stay removed`(
+    `after the erasure of the owner, devices keep the purchase, removed ones stay removed, and a proof decides`(
       keepsNamed: Bool
     ) throws
   {
@@ -240,7 +240,7 @@ import Testing
       Holder("named", at: instant, isProven: false), Holder("proven", at: instant),
       Holder("removed", at: instant, isBarred: true),
     ]
-    let sharing = DeviceSharing(
+    var sharing = DeviceSharing(
       limit: 10, mayJoin: true, keepsNamed: keepsNamed, at: Date(timeIntervalSince1970: 10))
     func claim(by device: String) -> SharedClaim {
       sharing.claim(by: .device(device), owner: nil, holders: holders)
@@ -250,12 +250,21 @@ import Testing
       let claim = claim(by: device)
       #expect(claim.outcome == .settled(Ownership(customer: .device(device), reason: .firstClaim)))
       let names = Set(claim.holders.map(\.deviceID))
-      #expect(names == Set(["proven", "removed", device] + (keepsNamed ? ["named"] : [])))
+      #expect(names == ["named", "proven", "removed", device])
       #expect(claim.holders.filter(\.isBarred).map(\.deviceID) == ["removed"])
       let own = try #require(claim.holders.first { $0.deviceID == device })
       #expect(own.isProven && own.provedAt == sharing.instant)
       #expect((own.since == instant) == (device != "new"))
     }
+    // Whoever knows the transaction's id alone does not become the owner.
+    sharing.isProven = false
+    for device in ["new", "named"] {
+      let claim = claim(by: device)
+      #expect(claim.outcome == .settled(nil))
+      #expect(claim.holders.map(\.deviceID) == ["named", "proven", "removed"])
+    }
+    #expect(
+      claim(by: "proven").outcome == .settled(Ownership(customer: .device("proven"), reason: .firstClaim)))
   }
 
   @Test func `a notification without a claim does not change the devices that share a purchase`() {

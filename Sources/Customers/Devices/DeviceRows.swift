@@ -72,16 +72,17 @@ package enum DeviceRows {
 
   /// Gives a device to which support transferred a purchase the children that it had before they moved with the
   /// purchase, whichever device has them now. Where several have the same child, its confirmed or first pairing comes
-  /// back.
+  /// back, and the others end.
   package static func giveBack(to device: String, by purchase: String, in app: App) -> Query {
     """
-    UPDATE devices SET device_id = \(device)
-    WHERE id IN (
-      SELECT DISTINCT ON (child_device_id) id FROM devices AS pairing
+    WITH moved AS MATERIALIZED (
+      SELECT id, row_number() OVER (PARTITION BY child_device_id ORDER BY confirmed_at IS NULL, paired_at, id) AS place
+      FROM devices AS pairing
       WHERE bundle_id = \(app.bundleID) AND moved_by = \(purchase) AND \(device) = ANY(former_parents)
         AND device_id <> \(device) AND child_device_id <> \(device)
         AND \(isNew(with: device, in: app))
-      ORDER BY child_device_id, confirmed_at IS NULL, paired_at, id)
+    ), ended AS (DELETE FROM devices WHERE id IN (SELECT id FROM moved WHERE place > 1))
+    UPDATE devices SET device_id = \(device) WHERE id IN (SELECT id FROM moved WHERE place = 1)
     """
   }
 

@@ -55,11 +55,12 @@ extension Household {
     let parents = (isProven ? proven : []).union([device])
     var seen = proven.union(parents)
     var counted: [PairedDevice] = []
-    var own: Set<String> = []
+    // A child of several devices has the name and time that this parent gave it, and counts where it was paired first.
+    var own: [String: PairedDevice] = [:]
     func count(_ rows: some Sequence<PlanRow>) {
       for row in rows {
         guard var child = row.child else { continue }
-        if parents.contains(row.device) { own.insert(child.childDeviceID) }
+        if parents.contains(row.device), own[child.childDeviceID] == nil { own[child.childDeviceID] = child }
         guard seen.insert(child.childDeviceID).inserted else { continue }
         child.place = counted.count
         counted.append(child)
@@ -77,7 +78,12 @@ extension Household {
         })
     }
     self.init(
-      parents: parents.sorted(), children: counted.filter { own.contains($0.childDeviceID) },
+      parents: parents.sorted(),
+      children: counted.compactMap { child in
+        var paired = own[child.childDeviceID]
+        paired?.place = child.place
+        return paired
+      },
       count: counted.count, plan: members.first?.plan,
       sharers: Set(members.map(\.device)).union([device]).sorted(),
       budget: members.first?.plan.map { "\(isProven ? "plan" : "named")/\($0)" } ?? "device/\(device)",

@@ -170,7 +170,7 @@ public struct DeviceSharing: Sendable {
   }
 
   /// A device claims a purchase without an owner. After the erasure of an owner, other devices may have the purchase:
-  /// they keep it, and support's decisions stay.
+  /// they keep it, support's decisions stay, and only a device that proved the purchase becomes the owner.
   private func firstClaim(by device: String, _ former: [Holder]) -> SharedClaim {
     var own = Holder(device, at: instant, isProven: isProven)
     if let known = former.first(where: { $0.deviceID == device }) {
@@ -179,10 +179,12 @@ public struct DeviceSharing: Sendable {
       own.provedAt = max(known.provedAt, instant)
       own.isProven = known.isProven || isProven
     }
-    let others = former.filter { $0.deviceID != device && ($0.isBarred || $0.isProven || keepsNamed) }
+    guard own.isProven || former.isEmpty else {
+      return SharedClaim(outcome: .settled(nil), holders: former.map { $0.deviceID == device ? own : $0 })
+    }
     return SharedClaim(
       outcome: .settled(Ownership(firstClaimant: .device(device), isProven: own.isProven)),
-      holders: others + [own])
+      holders: former.filter { $0.deviceID != device } + [own])
   }
 
   /// The holders with the owner, and with the device from which support took the purchase; without those that may have

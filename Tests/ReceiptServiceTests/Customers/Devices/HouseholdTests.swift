@@ -42,6 +42,25 @@ import Testing
     }
   }
 
+  @Test func `a device that only named a plan reads no name that another device gave a child`() async throws {
+    try await withScreenTime { harness in
+      func names(_ answer: Answer) -> [String] {
+        (answer["children"] as? [[String: Any]] ?? []).map { "\($0["name"] ?? "") \($0["pairedAt"] ?? "")" }
+      }
+      let bought = try await harness.device("phone", buys: ScreenTime.family)
+      let own = names(try await harness.pair("ann", to: "phone", name: "Ann"))
+      harness.clock.advance(seconds: 60)
+      _ = try await harness.oldBuild("stranger", validates: bought.transactionID)
+      let named = try await harness.pair("ann", to: "stranger", name: "mine")
+      let now = harness.clock.now.formatted(.iso8601)
+      #expect(named.status == 201 && names(named) == ["mine \(now)"])
+      #expect(try await names(harness.children(of: "stranger")) == ["mine \(now)"])
+      #expect(try await names(harness.pair("ann", to: "stranger", name: "other")) == ["other \(now)"])
+      #expect(try await names(harness.children(of: "phone")) == own)
+      #expect(try await harness.childState("ann") == "active active")
+    }
+  }
+
   // MARK: The story of a household
 
   @Test func `a household of three children lives through trial, grace, plans, a new phone and a refund`()

@@ -82,11 +82,14 @@ import Testing
         try await harness.entitlements(device).bool("entitlements.isAccessGranted") == true
       }
       #expect(try await hasAccess("old-phone"))
-      // Nobody owns it: whoever knows the id alone gets nothing.
-      _ = try await harness.oldBuildRequest("stranger", bought.transactionID)
-      #expect(try await !hasAccess("stranger"))
+      // Nobody owns it: whoever knows the id alone gets nothing, and who had it by the id alone does not own it.
+      for device in ["old-phone", "stranger"] {
+        _ = try await harness.oldBuildRequest(device, bought.transactionID)
+        #expect(try await hasAccess(device) == (device == "old-phone"))
+      }
       _ = try await harness.device("new-phone", shows: bought)
       for device in ["new-phone", "old-phone", "tablet"] { #expect(try await hasAccess(device)) }
+      #expect(try await harness.row(of: bought.originalTransactionID).deviceID == "new-phone")
       _ = try await harness.oldBuild("old-tablet", validates: bought.transactionID)
       #expect(try await hasAccess("old-tablet"))
     }
