@@ -358,6 +358,8 @@ import Testing
         bought.originalTransactionID, to: "phone", by: try #require(Harness.ada), isForced: true)
       #expect(try await harness.children(of: "phone").children == ["ann active"])
       #expect(try await harness.childState("ann") == "active active")
+      // The parent that unpairs the child has unpaired it.
+      #expect(try await harness.count("devices") == 1)
     }
   }
 
