@@ -89,7 +89,7 @@ struct LedgerState {
   ///   records an erasure.
   mutating func load(formerDevice: String, of originalTransactionID: String) {
     guard !formerDevice.isEmpty else { return }
-    purchases[originalTransactionID, default: Purchase()].formerDevice = formerDevice
+    purchases[originalTransactionID, default: Purchase()].formerDevice = DeviceID.normalized(formerDevice)
   }
 
   mutating func load(_ erasure: PurchaseErasure?, of originalTransactionID: String) {

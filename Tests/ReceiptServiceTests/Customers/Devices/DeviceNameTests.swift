@@ -165,6 +165,31 @@ import Testing
     }
   }
 
+  @Test
+  func `the device of a row from before receiptd is the one that its app names, however the row spells it`()
+    async throws
+  {
+    try await withScreenTime { harness in
+      let bought = try harness.buy(ScreenTime.family, bundleID: ScreenTime.bundleID)
+      _ = try await harness.pool.query(
+        """
+        INSERT INTO subscriptions (device_id, original_transaction_id, transaction_id, product_id, status)
+        VALUES (\(decomposed), \(bought.originalTransactionID), \(bought.transactionID), \(ScreenTime.family), 'active')
+        """)
+      try await harness.arrives(bought)
+      let owner = try #require(try await harness.row(of: bought.originalTransactionID).deviceID)
+      #expect(Array(owner.unicodeScalars) == Array(composed.unicodeScalars))
+      for device in [composed, decomposed] {
+        let name = try #require(device.addingPercentEncoding(withAllowedCharacters: .alphanumerics))
+        #expect(try await harness.entitlements(name).bool("entitlements.isAccessGranted") == true)
+      }
+      _ = try await harness.desk.eraseCustomer(
+        decomposed, bundleID: ScreenTime.bundleID, by: try #require(Harness.ada), isForced: true)
+      #expect(try await harness.tables(with: composed, except: ["outbox"]) == [])
+      #expect(try await harness.tables(with: decomposed) == [])
+    }
+  }
+
   @Test func `a stored id that a new device may not have is found, exported and erased`() async throws {
     try await withScreenTime { harness in
       let id = "X\u{9b}31m\u{202e}"
