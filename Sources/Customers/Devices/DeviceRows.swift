@@ -18,6 +18,7 @@ package enum DeviceRows {
     """
   }
 
+  /// A child that confirms stays with this parent: it comes back to no former one.
   /// - Parameter parents: the devices of the child's parent.
   static func update(
     _ child: String, name: String?, bundleID: String, parents: [String], isConfirmed: Bool,
@@ -25,7 +26,9 @@ package enum DeviceRows {
   ) -> Query {
     """
     UPDATE devices SET name = coalesce(\(name)::text, name),
-      confirmed_at = coalesce(confirmed_at, CASE WHEN \(isConfirmed) THEN \(instant)::timestamptz END)
+      confirmed_at = coalesce(confirmed_at, CASE WHEN \(isConfirmed) THEN \(instant)::timestamptz END),
+      moved_by = CASE WHEN NOT \(isConfirmed) THEN moved_by END,
+      former_parents = CASE WHEN \(isConfirmed) THEN '{}' ELSE former_parents END
     WHERE bundle_id = \(bundleID) AND device_id = ANY(\(parents)) AND child_device_id = \(child)
     """
   }
@@ -81,8 +84,11 @@ package enum DeviceRows {
       WHERE bundle_id = \(app.bundleID) AND moved_by = \(purchase) AND \(device) = ANY(former_parents)
         AND device_id <> \(device) AND child_device_id <> \(device)
         AND \(isNew(with: device, in: app))
-    ), ended AS (DELETE FROM devices WHERE id IN (SELECT id FROM moved WHERE place > 1))
-    UPDATE devices SET device_id = \(device) WHERE id IN (SELECT id FROM moved WHERE place = 1)
+    ), back AS (
+      UPDATE devices SET device_id = \(device) WHERE id IN (SELECT id FROM moved WHERE place = 1)
+      RETURNING child_device_id)
+    DELETE FROM devices
+    WHERE id IN (SELECT id FROM moved WHERE place > 1) AND child_device_id IN (SELECT child_device_id FROM back)
     """
   }
 

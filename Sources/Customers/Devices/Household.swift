@@ -17,6 +17,8 @@ package struct Household: Sendable {
   let count: Int
   /// The purchase or trial whose devices are the parents; `nil` where the device has none that gives access.
   let plan: String?
+  /// The devices that proved the plan: they have it by themselves.
+  let proven: Set<String>
   /// The devices that have the plan, also those that only named its transaction, and the device itself.
   let sharers: [String]
   /// The key of the daily limit of pairings: `plan/…` for all devices that proved the plan, `named/…` for all that only
@@ -34,9 +36,11 @@ package struct Household: Sendable {
   /// How many children's devices are active; `nil` for no limit.
   package var limit: Int? { entitlements.features.limit(for: Self.limitFeature) }
 
-  /// The state of one of the children; `nil` for another device.
+  /// The state of one of the children; `nil` for another device, and for one that proved the plan itself.
   package func state(of child: String) -> ChildState? {
-    guard let paired = children.first(where: { $0.childDeviceID == child }) else { return nil }
+    guard !proven.contains(child), let paired = children.first(where: { $0.childDeviceID == child }) else {
+      return nil
+    }
     guard entitlements.isAccessGranted else { return .parentWithoutAccess }
     return limit.map { paired.place < $0 } ?? true ? .active : .beyondLimit
   }
@@ -84,7 +88,7 @@ extension Household {
         paired?.place = child.place
         return paired
       },
-      count: counted.count, plan: members.first?.plan,
+      count: counted.count, plan: members.first?.plan, proven: proven,
       sharers: Set(members.map(\.device)).union([device]).sorted(),
       budget: members.first?.plan.map { "\(isProven ? "plan" : "named")/\($0)" } ?? "device/\(device)",
       entitlements: app.entitlements(of: records, for: .device(device), at: instant),

@@ -104,7 +104,7 @@ struct Supabase {
   }
 
   /// Roles belong to the cluster, so another test may have created them or may create them at the same time.
-  static let roles = """
+  static let rolesOfCluster = """
     DO $roles$ DECLARE definition text; BEGIN
       FOREACH definition IN ARRAY ARRAY['anon', 'authenticated', 'service_role BYPASSRLS'] LOOP
         BEGIN
@@ -113,6 +113,11 @@ struct Supabase {
         END;
       END LOOP;
     END $roles$;
+    """
+
+  /// A script for these roles with the rights that Supabase gives them.
+  static let roles = """
+    \(rolesOfCluster)
     GRANT USAGE ON SCHEMA public TO anon, authenticated, service_role;
     ALTER DEFAULT PRIVILEGES IN SCHEMA public GRANT ALL ON TABLES TO anon, authenticated, service_role;
     ALTER DEFAULT PRIVILEGES IN SCHEMA public GRANT ALL ON FUNCTIONS TO anon, authenticated, service_role;

@@ -363,6 +363,24 @@ import Testing
     }
   }
 
+  @Test func `a child that joined another parent with a code does not come back to a former one`()
+    async throws
+  {
+    try await withHarness(configuration: MoveLimitTests.configuration(devices: 1)) { harness in
+      _ = try await harness.launch("father", account: "father")
+      let bought = try await harness.device("mother", buys: ScreenTime.family)
+      #expect(try await harness.pair("ann", to: "mother").status == 201)
+      harness.clock.advance(days: 1)
+      _ = try await harness.device("father", shows: bought)
+      _ = try await harness.device("father", buys: ScreenTime.family)
+      #expect(try await harness.join("ann", to: "father").status == 200)
+      _ = try await harness.desk.transfer(
+        bought.originalTransactionID, to: "mother", by: try #require(Harness.ada), isForced: true)
+      #expect(try await harness.children(of: "mother").children == [])
+      #expect(try await harness.children(of: "father").children == ["ann active"])
+    }
+  }
+
   @Test func `an erased parent is not named by a child that it had`() async throws {
     try await withHarness(configuration: MoveLimitTests.configuration(devices: 1)) { harness in
       let bought = try await harness.device("phone", buys: ScreenTime.family)

@@ -36,9 +36,10 @@ import Testing
       let renamed = try await harness.pair("tablet", to: "old-phone", name: "Tablet")
       #expect(renamed.status == 200)
       #expect(try await harness.children(of: "phone").children == ["ann active"])
+      // It has the plan by itself, so it is nobody's child.
+      #expect(try await harness.childState("tablet") == "active")
       #expect(try await harness.unpair("tablet", from: "old-phone").children == [])
       #expect(try await harness.unpair("tablet", from: "old-phone").status == 404)
-      #expect(try await harness.childState("tablet") == "active")
     }
   }
 
