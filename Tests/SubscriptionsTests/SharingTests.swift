@@ -256,7 +256,7 @@ import Testing
       #expect(own.isProven && own.provedAt == sharing.instant)
       #expect((own.since == instant) == (device != "new"))
     }
-    // Whoever knows the transaction's id alone does not become the owner.
+    // A device that only sends the transaction's id does not become the owner.
     sharing.isProven = false
     for device in ["new", "named"] {
       let claim = claim(by: device)

@@ -18,7 +18,8 @@ package enum DeviceRows {
     """
   }
 
-  /// A child that confirms stays with this parent: it comes back to no former one.
+  /// Renames a paired device, and confirms the pairing. A child that joins with a code stays with this parent where support
+  /// transfers the purchase to a former one.
   /// - Parameter parents: the devices of the child's parent.
   static func update(
     _ child: String, name: String?, bundleID: String, parents: [String], isConfirmed: Bool,
@@ -75,7 +76,7 @@ package enum DeviceRows {
 
   /// Gives a device to which support transferred a purchase the children that it had before they moved with the
   /// purchase, whichever device has them now. Where several have the same child, its confirmed or first pairing comes
-  /// back, and the others end.
+  /// back, and its other pairings end.
   package static func giveBack(to device: String, by purchase: String, in app: App) -> Query {
     """
     WITH moved AS MATERIALIZED (

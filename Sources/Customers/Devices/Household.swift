@@ -74,12 +74,10 @@ extension Household {
     // A device that only named the transaction's id sees no children of others, and its own come after theirs: any
     // client can name one.
     if !isProven {
-      // A child that has proved the plan since is still the child of this device.
+      // The device also lists, renames and unpairs a child that proved the plan after it was paired.
       seen.subtract(proven)
-      count(
-        rows.filter { row in
-          row.device == device || members.contains { $0.device == row.device && !proven.contains(row.device) }
-        })
+      let named = Set(members.map(\.device)).subtracting(proven).union([device])
+      count(rows.filter { named.contains($0.device) })
     }
     self.init(
       parents: parents.sorted(),

@@ -408,8 +408,8 @@ extension LedgerState.Purchase {
       owner?.customer == entry.claimant
       || stored?.holders.contains { Customer.device($0.deviceID) == entry.claimant } ?? false
     let isTaken = owner != nil || entry.app?.customer == .user && subscription.customerToken != nil
-    // The id of a transaction may be known to others: after its owner's erasure a purchase takes a signed proof, until
-    // another customer owns it.
+    // Others may know the transaction's id. So a purchase whose owner was erased needs a signed proof, until another
+    // customer owns it.
     let isErased = owner == nil && erasure?.ownerErasedAt != nil
     return switch entry.claim?.strength {
     case nil, .foreign: nil

@@ -36,7 +36,7 @@ import Testing
       let renamed = try await harness.pair("tablet", to: "old-phone", name: "Tablet")
       #expect(renamed.status == 200)
       #expect(try await harness.children(of: "phone").children == ["ann active"])
-      // It has the plan by itself, so it is nobody's child.
+      // The tablet proved the plan, so its answers have no `pairing`.
       #expect(try await harness.childState("tablet") == "active")
       #expect(try await harness.unpair("tablet", from: "old-phone").children == [])
       #expect(try await harness.unpair("tablet", from: "old-phone").status == 404)

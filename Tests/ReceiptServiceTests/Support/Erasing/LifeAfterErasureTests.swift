@@ -82,7 +82,8 @@ import Testing
         try await harness.entitlements(device).bool("entitlements.isAccessGranted") == true
       }
       #expect(try await hasAccess("old-phone"))
-      // Nobody owns it: whoever knows the id alone gets nothing, and who had it by the id alone does not own it.
+      // The purchase has no owner. The old phone keeps access and does not become the owner; a stranger's device with
+      // the transaction's id gets no access.
       for device in ["old-phone", "stranger"] {
         _ = try await harness.oldBuildRequest(device, bought.transactionID)
         #expect(try await hasAccess(device) == (device == "old-phone"))
