@@ -180,6 +180,9 @@ package struct OldProofs: Sendable {
           app: app, originalTransactionID: state.originalTransactionID, transactions: state.transactions,
           renewals: state.renewals, because: .answer(.oldProof), instant: clock.now())
         let receipt = try await ledger.record(answer)
+        guard !receipt.isContradiction else {
+          throw AppStoreServerError.undecodableAnswer(status: 200, detail: "contradicts what is stored")
+        }
         hasAccess =
           receipt.subscription?.subscription.phase(at: answer.instant).status.grantsAccess ?? hasAccess
         if !due.isSettled(by: state) { isKnown = false }
@@ -281,9 +284,9 @@ extension OldProofRows {
     /// Whether an answer about one of these transactions is about it, and not older than the proof. The present state
     /// of a subscription may have another latest transaction.
     func isAnswered(by state: ProvenPurchase, about transactionID: String) -> Bool {
-      let isAboutPurchase = isSubscription && state.originalTransactionID == originalTransactionID
+      guard state.originalTransactionID == originalTransactionID else { return false }
       return state.transactions.contains {
-        $0.fact.signedAt >= signedAt && (isAboutPurchase || $0.fact.transactionID == transactionID)
+        $0.fact.signedAt >= signedAt && (isSubscription || $0.fact.transactionID == transactionID)
       }
     }
 

@@ -240,6 +240,22 @@ import Testing
     #expect(facts.words(at: 90) == "expired/expired")
   }
 
+  @Test func `a restored copy of a non-renewing subscription ends and is refunded with the purchase`() {
+    let bought = period("1000", from: 0, to: nil, product: "season", kind: .nonRenewing)
+    var restored = period("1001", from: 95, to: nil, product: "season", kind: .nonRenewing)
+    restored.originalPurchaseDate = day(0)
+    for facts in [[restored], [bought, restored], [restored, bought]] {
+      #expect(SubscriptionFacts(facts).words(at: 96) == "expired/expired")
+    }
+    var copy = period("1002", from: 0, to: nil, product: "season", kind: .nonRenewing)
+    copy.originalPurchaseDate = day(0)
+    let refund = period(
+      "1000", from: 0, to: nil, product: "season", kind: .nonRenewing, revoked: 3, signed: 3)
+    for facts in ordersWithRepeats([bought, copy, refund]) {
+      #expect(SubscriptionFacts(facts).words(at: 4) == "revoked/cancelled")
+    }
+  }
+
   @Test func `an alias of a product gives the product's tier`() {
     let facts = SubscriptionFacts([period("1000", from: 0, to: 30, product: "old.monthly")])
     let subscription = facts.subscription(under: sampleApp())

@@ -18,19 +18,35 @@ package enum DeviceRows {
     """
   }
 
-  /// Renames a paired device, and confirms the pairing. A child that joins with a code stays with this parent where support
-  /// transfers the purchase to a former one.
+  /// Renames a paired device.
   /// - Parameter parents: the devices of the child's parent.
-  static func update(
-    _ child: String, name: String?, bundleID: String, parents: [String], isConfirmed: Bool,
+  static func rename(_ child: String, _ name: String?, bundleID: String, parents: [String]) -> Query {
+    """
+    UPDATE devices SET name = coalesce(\(name)::text, name)
+    WHERE bundle_id = \(bundleID) AND device_id = ANY(\(parents)) AND child_device_id = \(child)
+    """
+  }
+
+  /// Confirms the pairing of a paired child that joins with a code: the child is of the code's device from now on, and of
+  /// no other device of that parent. It stays with this device where support transfers the purchase to a former one.
+  /// - Parameters:
+  ///   - device: the device that made the code, one of the `parents`.
+  ///   - parents: the devices of the child's parent.
+  static func confirm(
+    _ child: String, name: String?, bundleID: String, with device: String, of parents: [String],
     at instant: Date
   ) -> Query {
     """
-    UPDATE devices SET name = coalesce(\(name)::text, name),
-      confirmed_at = coalesce(confirmed_at, CASE WHEN \(isConfirmed) THEN \(instant)::timestamptz END),
-      moved_by = CASE WHEN NOT \(isConfirmed) THEN moved_by END,
-      former_parents = CASE WHEN \(isConfirmed) THEN '{}' ELSE former_parents END
-    WHERE bundle_id = \(bundleID) AND device_id = ANY(\(parents)) AND child_device_id = \(child)
+    WITH known AS MATERIALIZED (
+      SELECT id, paired_at, row_number() OVER (ORDER BY device_id <> \(device), paired_at, id) AS place
+      FROM devices
+      WHERE bundle_id = \(bundleID) AND device_id = ANY(\(parents)) AND child_device_id = \(child)
+    ), ended AS (
+      DELETE FROM devices WHERE id IN (SELECT id FROM known WHERE place > 1))
+    UPDATE devices SET device_id = \(device), name = coalesce(\(name)::text, name),
+      paired_at = (SELECT min(paired_at) FROM known), confirmed_at = coalesce(confirmed_at, \(instant)),
+      moved_by = NULL, former_parents = '{}'
+    WHERE id IN (SELECT id FROM known WHERE place = 1)
     """
   }
 
@@ -75,12 +91,13 @@ package enum DeviceRows {
   }
 
   /// Gives a device to which support transferred a purchase the children that it had before they moved with the
-  /// purchase, whichever device has them now. Where several have the same child, its confirmed or first pairing comes
-  /// back, and its other pairings end.
+  /// purchase, whichever device has them now. Where several have the same child, its confirmed or last pairing comes
+  /// back, and its other pairings end: the last one is the one that this device made, with the name that it gave.
   package static func giveBack(to device: String, by purchase: String, in app: App) -> Query {
     """
     WITH moved AS MATERIALIZED (
-      SELECT id, row_number() OVER (PARTITION BY child_device_id ORDER BY confirmed_at IS NULL, paired_at, id) AS place
+      SELECT id,
+        row_number() OVER (PARTITION BY child_device_id ORDER BY confirmed_at IS NULL, paired_at DESC, id) AS place
       FROM devices AS pairing
       WHERE bundle_id = \(app.bundleID) AND moved_by = \(purchase) AND \(device) = ANY(former_parents)
         AND device_id <> \(device) AND child_device_id <> \(device)
@@ -90,6 +107,33 @@ package enum DeviceRows {
       RETURNING child_device_id)
     DELETE FROM devices
     WHERE id IN (SELECT id FROM moved WHERE place > 1) AND child_device_id IN (SELECT child_device_id FROM back)
+    """
+  }
+
+  /// Gives the children of a device that is erased to another device of the same parent, without the names.
+  /// - Parameters:
+  ///   - parents: the other devices of the parent. The owner of the plan's purchase comes first, as for the purchase,
+  ///     and then the device that has it longest.
+  ///   - plan: the `originalTransactionId`, or the trial's id.
+  package static func inherit(from erased: String, among parents: [String], with plan: String, in app: App)
+    -> Query
+  {
+    """
+    UPDATE devices AS pairing SET device_id = heir.device_id, name = NULL
+    FROM (
+      SELECT other.device_id FROM unnest(\(parents)::text[]) AS other (device_id)
+      ORDER BY NOT EXISTS (
+          SELECT FROM subscriptions s
+          WHERE s.original_transaction_id = \(plan) AND s.device_id = other.device_id AND s.user_id IS NULL),
+        (SELECT d.since FROM purchase_devices d
+          WHERE d.original_transaction_id = \(plan) AND d.device_id = other.device_id), other.device_id
+      LIMIT 1) AS heir
+    WHERE pairing.bundle_id = \(app.bundleID) AND pairing.device_id = \(erased)
+      AND pairing.child_device_id <> ALL(\(parents))
+      AND NOT EXISTS (
+        SELECT FROM devices known
+        WHERE known.bundle_id = \(app.bundleID) AND known.device_id = ANY(\(parents))
+          AND known.child_device_id = pairing.child_device_id)
     """
   }
 
@@ -106,7 +150,12 @@ package enum DeviceRows {
           AND \(app.sharesPurchases)::boolean AND s.is_counted AND s.status IN ('trial', 'active', 'grace'))
       OR EXISTS (
         SELECT FROM trials own JOIN trials original ON original.id = coalesce(own.continues, own.id)
-        WHERE own.bundle_id = \(app.bundleID) AND own.device_id = \(device) AND original.ends_at > \(instant))
+        WHERE own.bundle_id = \(app.bundleID) AND own.device_id = \(device)
+          AND original.ends_at + \(app.grace?.duration ?? 0)::float8 * interval '1 second' + coalesce((
+            -- The trial stands still in free access.
+            SELECT sum(least(f.ends_at, \(instant)) - greatest(f.starts_at, original.started_at)) FROM free_access f
+            WHERE f.bundle_id = own.bundle_id AND f.starts_at < \(instant)
+              AND (f.ends_at > original.started_at OR f.ends_at IS NULL)), '0') > \(instant))
       OR EXISTS (
         SELECT FROM grants
         WHERE device_id = \(device) AND bundle_id = \(app.bundleID) AND revoked_at IS NULL

@@ -16,7 +16,7 @@ package struct Household: Sendable {
   /// How many children's devices count toward the limit.
   let count: Int
   /// The purchase or trial whose devices are the parents; `nil` where the device has none that gives access.
-  let plan: String?
+  package let plan: String?
   /// The devices that proved the plan: they have it by themselves.
   let proven: Set<String>
   /// The devices that have the plan, also those that only named its transaction, and the device itself.
@@ -237,8 +237,10 @@ extension DeviceAccess {
   ) {
     records = own
     var relevant = own
-    // A device that confirmed to be a child's has no trial of its own.
-    if pairings.contains(where: \.isConfirmed) { relevant.trial = nil }
+    // A device that confirmed to be a child's has no trial of its own, unless it shares that of its parent.
+    if pairings.contains(where: { $0.isConfirmed && households[$0.parent]?.state(of: device) != nil }) {
+      relevant.trial = nil
+    }
     entitlements = app.entitlements(of: relevant, for: .device(device), at: instant)
     var changes = [entitlements.validUntil]
     let isPaid = entitlements.isPaidOrGranted

@@ -128,13 +128,22 @@ package struct Pairing: Sendable {
         throw ServiceError.noPairingsLeft(wait: Day(of: instant).end.timeIntervalSince(instant))
       }
     }
-    _ = try await connection.query(
-      isNew
-        ? DeviceRows.insert(
+    let pairing =
+      if isNew {
+        DeviceRows.insert(
           child, name: name, bundleID: app.bundleID, deviceID: device, isConfirmed: isConfirmed, at: instant)
-        : DeviceRows.update(
-          child, name: name, bundleID: app.bundleID, parents: household.parents, isConfirmed: isConfirmed,
-          at: instant))
+      } else if isConfirmed {
+        DeviceRows.confirm(
+          child, name: name, bundleID: app.bundleID, with: device, of: household.parents, at: instant)
+      } else {
+        DeviceRows.rename(child, name, bundleID: app.bundleID, parents: household.parents)
+      }
+    guard try await connection.query(pairing).affected > 0 else {
+      // The child was erased meanwhile: it is new.
+      return try await add(
+        child, name: name, to: device, of: app, isConfirmed: isConfirmed, isCharged: isCharged, at: instant,
+        connection)
+    }
     let events =
       isNew
       ? [household.event(.childPaired, of: child, with: device, pairedAt: instant, in: app, at: instant)] : []
@@ -157,8 +166,10 @@ package struct Pairing: Sendable {
       let household = try await household(of: device, in: app, at: instant, connection)
       guard let pairing = household.children.first(where: { $0.childDeviceID == child }) else { return false }
       let siblings = try await connection.childStates(of: household.parents, in: app, at: instant)
-      _ = try await connection.query(
+      let ended = try await connection.query(
         DeviceRows.delete(child, bundleID: app.bundleID, parents: household.parents))
+      // The child may have been erased meanwhile.
+      guard ended.affected > 0 else { return false }
       let event = household.event(
         .childUnpaired, of: child, with: device, pairedAt: pairing.pairedAt, in: app, at: instant)
       try await connection.tell(

@@ -46,7 +46,7 @@ struct MissedNotifications: Sendable {
     while true {
       let page = try await api.notificationHistory(request, paginationToken: token, in: environment)
       let signedPayloads = (page.notificationHistory ?? []).compactMap(\.signedPayload)
-      try await process(signedPayloads, into: &report)
+      try await process(signedPayloads, of: environment, into: &report)
       guard page.hasMore == true else {
         return report.notificationsRefused + report.notificationsFailed == unfinished
       }
@@ -69,17 +69,27 @@ struct MissedNotifications: Sendable {
     }
   }
 
-  private func process(_ signedPayloads: [String], into report: inout ReconcileReport) async throws {
+  private func process(
+    _ signedPayloads: [String], of environment: Environment, into report: inout ReconcileReport
+  ) async throws {
     report.notificationsRead += signedPayloads.count
     var entries: [LedgerEntry] = []
     for signedPayload in signedPayloads {
+      let refused: String
       do throws(VerificationFailure) {
-        entries.append(try intake.entry(for: signedPayload, from: .history))
+        let entry = try intake.entry(for: signedPayload, from: .history)
+        // Some types of notifications name no environment.
+        if entry.notification?.environment ?? environment.rawValue == environment.rawValue {
+          entries.append(entry)
+          continue
+        }
+        refused = "it is of another environment"
       } catch {
-        report.notificationsRefused += 1
-        logger.error(
-          "a notification of the App Store's history does not verify", metadata: ["reason": "\(error)"])
+        refused = "\(error)"
       }
+      report.notificationsRefused += 1
+      logger.error(
+        "a notification of the App Store's history does not verify", metadata: ["reason": "\(refused)"])
     }
     report.firstSignedAt =
       ([report.firstSignedAt] + entries.map { $0.notification?.signedAt }).compactMap(\.self).min()

@@ -7,13 +7,13 @@ extension SubscriptionFacts {
   /// The latest by `purchaseDate`, unless another purchase replaced it before it began (`overtaken`). Purchases of the
   /// same instant are an upgrade and the upgraded purchase, which Apple marks.
   ///
-  /// A restored non-consumable has several transactions, and a refund is signed on one of them. So a revocation ends
+  /// A restored purchase without periods has several transactions, and a refund is signed on one of them. So a revocation ends
   /// every purchase before it, until a reversal on one of them ends the revocations up to the one that it reverses. A
   /// purchase after a revocation is a new one: the App Store sells the product again after a refund, under the same
   /// original id or a new one.
   public var current: TransactionFact? {
     guard var current = latest(of: purchases) else { return nil }
-    if current.kind == .nonConsumable {
+    if current.kind == .nonConsumable || current.kind == .nonRenewing {
       let copies = transactions.values
       let reversed = copies.lazy.filter { $0.revocationDate == nil }.compactMap(\.latestRevocation).max()
       let purchaseDate = current.purchaseDate

@@ -24,7 +24,11 @@ extension SubscriptionFacts {
     guard let current else { return nil }
     let renewal = renewalOfCurrentPeriod(current)
     let product = app?.product(named: current.productID)
-    let paidUntil = current.expiresDate ?? product?.accessEnds(purchasedAt: current.purchaseDate)
+    // A copy of a non-renewing subscription may have the date of its restore.
+    let bought =
+      current.kind == .nonRenewing && current.transactionID != current.originalTransactionID
+      ? current.originalPurchaseDate ?? current.purchaseDate : current.purchaseDate
+    let paidUntil = current.expiresDate ?? product?.accessEnds(purchasedAt: bought)
     let failure = failedCharge(renewal, at: paidUntil)
     let graceEnds = billingGraceEnd(current, failure, paidUntil)
 

@@ -51,6 +51,18 @@ import Testing
     }
   }
 
+  @Test func `a history with a notification of another environment is not read`() async throws {
+    try await withHarness { harness in
+      let bought = try harness.buy(token: UUID(), in: .sandbox)
+      let page =
+        #"{"hasMore":false,"notificationHistory":[{"signedPayload":"\#(bought.notification.signedPayload)"}]}"#
+      let (reconciliation, app) = try harness.reconciliation { _ in .body(page) }
+      let report = await reconciliation.run(app, .production)
+      #expect(report.notificationsRefused > 0 && report.notificationsMissed == 0)
+      #expect(try await harness.position() == nil)
+    }
+  }
+
   @Test func `a notification of the history with an invalid part is kept, and reading continues`()
     async throws
   {

@@ -154,17 +154,35 @@ import Text
     }
   }
 
-  @Test func `an old proof is asked about when the configuration gives it a longer access`() async throws {
-    func configuration(days: Int) -> String {
-      let lifetime = #""com.example.climbing.lifetime": { "tier": "premium" }"#
-      return TestApps.json.replacing(
-        lifetime, with: lifetime + #", "season": { "tier": "premium", "accessDays": \#(days) }"#)
+  private func configuration(days: Int) -> String {
+    let lifetime = #""com.example.climbing.lifetime": { "tier": "premium" }"#
+    return TestApps.json.replacing(
+      lifetime, with: lifetime + #", "season": { "tier": "premium", "accessDays": \#(days) }"#)
+  }
+
+  private func buySeason(_ harness: Harness) throws -> SignedOutcome {
+    var app = try #require(harness.store.app(TestApps.climbing))
+    app.products["season"] = .oneTime("season", type: .nonRenewingSubscription)
+    harness.store.put(app)
+    return try harness.buy("season")
+  }
+
+  @Test func `a copy of a non-renewing subscription is asked about, because a refund is signed on one copy`()
+    async throws
+  {
+    try await withHarness(configuration: configuration(days: 90), environment: OldProof.keyless) { harness in
+      let bought = try buySeason(harness)
+      var copy = bought.transaction
+      copy.transactionId = "9\(bought.transactionID)"
+      let answer = try await harness.validate(["signedTransaction": harness.sign(copy)])
+      #expect(answer.bool("entitlements.isAccessGranted") == true)
+      #expect(try await OldProof.mark(bought.originalTransactionID, harness).isDue)
     }
+  }
+
+  @Test func `an old proof is asked about when the configuration gives it a longer access`() async throws {
     try await withHarness(configuration: configuration(days: 30)) { harness in
-      var app = try #require(harness.store.app(TestApps.climbing))
-      app.products["season"] = .oneTime("season", type: .nonRenewingSubscription)
-      harness.store.put(app)
-      let bought = try harness.buy("season")
+      let bought = try buySeason(harness)
       harness.clock.advance(days: 60)
       let before = try await harness.validate(["signedTransaction": bought.signedTransaction])
       #expect(before.bool("entitlements.isAccessGranted") == false)

@@ -173,6 +173,30 @@ import Work
     }
   }
 
+  @Test(arguments: ["environment", "purchase"])
+  func `an answer that the ledger refuses settles nothing`(another: String) async throws {
+    try await withHarness(environment: OldProof.keyless) { harness in
+      let bought = try OldProof.refunded(TestApps.lifetime, harness)
+      let id = bought.originalTransactionID
+      _ = try await harness.validate(["signedTransaction": bought.signedTransaction])
+      var other = bought.transaction
+      if another == "environment" {
+        other.environment = .sandbox
+      } else {
+        other.originalTransactionId = "9\(id)"
+      }
+      other.signedDate = harness.clock.now
+      let signed = try harness.sign(other)
+      let (wrong, _) = try OldProof.oldProofs(harness) { _ in
+        .body(#"{"signedTransactionInfo": "\#(signed)"}"#)
+      }
+      #expect(try await wrong.run() == 1)
+      #expect(
+        try await OldProof.mark(id, harness)
+          == OldProof.Mark(signedAt: bought.transaction.signedDate, isDue: true, isAsked: false))
+    }
+  }
+
   @Test func `an answer does not settle another proof of the purchase that came meanwhile`() async throws {
     try await withHarness(environment: OldProof.keyless) { harness in
       let bought = try OldProof.refunded(TestApps.lifetime, harness)

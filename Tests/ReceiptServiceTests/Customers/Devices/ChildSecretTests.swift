@@ -337,7 +337,8 @@ import Testing
     }
   }
 
-  @Test func `of two pairings of one child that moved with a purchase, the first one comes back`()
+  @Test
+  func `of two pairings of one child that moved with a purchase, the one that its parent named comes back`()
     async throws
   {
     try await withHarness(configuration: MoveLimitTests.configuration(devices: 1)) { harness in
@@ -350,13 +351,17 @@ import Testing
         harness.clock.advance(days: 1)
         _ = try await harness.device(device, shows: bought)
         // The first stranger has a trial of its own, and so the child.
-        if pairs { #expect(try await harness.pair("ann", to: device).status == 201) }
+        if pairs {
+          #expect(try await harness.pair("ann", to: "stranger", name: "stranger's").status == 200)
+          #expect(try await harness.pair("ann", to: device, name: "own").status == 201)
+        }
       }
       #expect(try await harness.children(of: "stranger").children == ["ann active"])
       #expect(try await harness.children(of: "stranger-2").children == ["ann active"])
       _ = try await harness.desk.transfer(
         bought.originalTransactionID, to: "phone", by: try #require(Harness.ada), isForced: true)
-      #expect(try await harness.children(of: "phone").children == ["ann active"])
+      let children = try await harness.children(of: "phone")
+      #expect((children["children"] as? [[String: Any]])?.map { $0["name"] as? String } == ["own"])
       #expect(try await harness.childState("ann") == "active active")
       // The parent that unpairs the child has unpaired it.
       #expect(try await harness.count("devices") == 1)
@@ -378,6 +383,53 @@ import Testing
         bought.originalTransactionID, to: "mother", by: try #require(Harness.ada), isForced: true)
       #expect(try await harness.children(of: "mother").children == [])
       #expect(try await harness.children(of: "father").children == ["ann active"])
+    }
+  }
+
+  @Test
+  func `a child that joins with a code is of the device that made it, whichever device named it before`()
+    async throws
+  {
+    try await withScreenTime { harness in
+      let bought = try await harness.device("phone", buys: ScreenTime.family)
+      _ = try await harness.device("stranger", shows: bought)
+      for device in ["stranger", "phone"] {
+        let isFirst = device == "stranger"
+        #expect(try await harness.pair("ann", to: device).status == (isFirst ? 201 : 200))
+        harness.clock.advance(seconds: 1)
+      }
+      #expect(try await harness.join("ann", to: "phone").status == 200)
+      #expect(try await harness.count("devices WHERE device_id = 'phone' AND confirmed_at IS NOT NULL") == 1)
+      #expect(try await harness.count("devices") == 1)
+      // Support's transfer removes the stranger.
+      _ = try await harness.desk.transfer(
+        bought.originalTransactionID, to: "phone", by: try #require(Harness.ada), isForced: true)
+      #expect(try await harness.children(of: "phone").children == ["ann active"])
+      #expect(try await harness.children(of: "stranger").children == [])
+      #expect(try await harness.childState("ann") == "active active")
+      #expect(try await harness.unpair("ann", from: "phone").children == [])
+      #expect(try await harness.childState("ann") == "expired")
+    }
+  }
+
+  @Test func `a device whose trial goes on by free access keeps its children when its purchase goes`()
+    async throws
+  {
+    try await withHarness(configuration: MoveLimitTests.configuration(devices: 1)) { harness in
+      let ada = try #require(Harness.ada)
+      _ = try await harness.launch("phone", account: "mother")
+      let bought = try await harness.device("phone", buys: ScreenTime.family)
+      #expect(try await harness.pair("ann", to: "phone").status == 201)
+      _ = try await harness.desk.setFreeAccess(true, bundleID: ScreenTime.bundleID, by: ada)
+      harness.clock.advance(days: 20)
+      _ = try await harness.desk.setFreeAccess(false, bundleID: ScreenTime.bundleID, by: ada)
+      // The trial of 30 days ends on day 50.
+      harness.clock.advance(days: 15)
+      _ = try await harness.happens(.renew, to: bought.originalTransactionID)
+      _ = try await harness.device("stranger", shows: bought)
+      #expect(try await harness.childState("phone") == "trial")
+      #expect(try await harness.children(of: "phone").children == ["ann active"])
+      #expect(try await harness.children(of: "stranger").children == [])
     }
   }
 
