@@ -91,15 +91,19 @@ package enum DeviceRows {
   }
 
   /// Gives a device to which support transferred a purchase the children that it had before they moved with the
-  /// purchase, whichever device has them now. Where several have the same child, its confirmed or last pairing comes
-  /// back, and its other pairings end: the last one is the one that this device made, with the name that it gave.
-  package static func giveBack(to device: String, by purchase: String, in app: App) -> Query {
+  /// purchase, whichever device has them now, and those that moved with another one to a device that has no access now.
+  /// Where several have the same child, its confirmed or last pairing comes back, and its other pairings end: the last
+  /// one is the one that this device made, with the name that it gave.
+  package static func giveBack(
+    to device: String, by purchase: String, in app: App, at instant: Date
+  ) -> Query {
     """
     WITH moved AS MATERIALIZED (
       SELECT id,
         row_number() OVER (PARTITION BY child_device_id ORDER BY confirmed_at IS NULL, paired_at DESC, id) AS place
       FROM devices AS pairing
-      WHERE bundle_id = \(app.bundleID) AND moved_by = \(purchase) AND \(device) = ANY(former_parents)
+      WHERE bundle_id = \(app.bundleID) AND moved_by IS NOT NULL AND \(device) = ANY(former_parents)
+        AND (moved_by = \(purchase) OR NOT \(hasAccess("pairing.device_id", in: app, at: instant)))
         AND device_id <> \(device) AND child_device_id <> \(device)
         AND \(isNew(with: device, in: app))
     ), back AS (
@@ -107,33 +111,6 @@ package enum DeviceRows {
       RETURNING child_device_id)
     DELETE FROM devices
     WHERE id IN (SELECT id FROM moved WHERE place > 1) AND child_device_id IN (SELECT child_device_id FROM back)
-    """
-  }
-
-  /// Gives the children of a device that is erased to another device of the same parent, without the names.
-  /// - Parameters:
-  ///   - parents: the other devices of the parent. The owner of the plan's purchase comes first, as for the purchase,
-  ///     and then the device that has it longest.
-  ///   - plan: the `originalTransactionId`, or the trial's id.
-  package static func inherit(from erased: String, among parents: [String], with plan: String, in app: App)
-    -> Query
-  {
-    """
-    UPDATE devices AS pairing SET device_id = heir.device_id, name = NULL
-    FROM (
-      SELECT other.device_id FROM unnest(\(parents)::text[]) AS other (device_id)
-      ORDER BY NOT EXISTS (
-          SELECT FROM subscriptions s
-          WHERE s.original_transaction_id = \(plan) AND s.device_id = other.device_id AND s.user_id IS NULL),
-        (SELECT d.since FROM purchase_devices d
-          WHERE d.original_transaction_id = \(plan) AND d.device_id = other.device_id), other.device_id
-      LIMIT 1) AS heir
-    WHERE pairing.bundle_id = \(app.bundleID) AND pairing.device_id = \(erased)
-      AND pairing.child_device_id <> ALL(\(parents))
-      AND NOT EXISTS (
-        SELECT FROM devices known
-        WHERE known.bundle_id = \(app.bundleID) AND known.device_id = ANY(\(parents))
-          AND known.child_device_id = pairing.child_device_id)
     """
   }
 

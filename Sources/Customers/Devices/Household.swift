@@ -16,7 +16,7 @@ package struct Household: Sendable {
   /// How many children's devices count toward the limit.
   let count: Int
   /// The purchase or trial whose devices are the parents; `nil` where the device has none that gives access.
-  package let plan: String?
+  let plan: String?
   /// The devices that proved the plan: they have it by themselves.
   let proven: Set<String>
   /// The devices that have the plan, also those that only named its transaction, and the device itself.

@@ -139,10 +139,8 @@ package struct Pairing: Sendable {
         DeviceRows.rename(child, name, bundleID: app.bundleID, parents: household.parents)
       }
     guard try await connection.query(pairing).affected > 0 else {
-      // The child was erased meanwhile: it is new.
-      return try await add(
-        child, name: name, to: device, of: app, isConfirmed: isConfirmed, isCharged: isCharged, at: instant,
-        connection)
+      // The child was erased meanwhile. When the request is repeated, it is new.
+      throw ServiceError.databaseUnavailable
     }
     let events =
       isNew

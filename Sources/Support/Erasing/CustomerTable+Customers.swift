@@ -36,7 +36,7 @@ extension CustomerTable {
 
   /// A child's pairing is a row of its parent.
   static let devices = CustomerTable(
-    "devices", "deleted, with the children's names; children stay with another device of the plan",
+    "devices", "deleted, with the children's names",
     columns:
       "id bundle_id device_id child_device_id name paired_at confirmed_at moved_by former_parents",
     export: { customer in

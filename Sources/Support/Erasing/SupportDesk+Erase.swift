@@ -279,26 +279,6 @@ extension SupportDesk {
     return siblings
   }
 
-  /// Gives the children of the device to another device that proved the same plan: both are one parent.
-  /// - Returns: the number of pairings.
-  private func giveChildrenToHeirs(
-    of customer: ErasedCustomer, _ connection: PostgresConnection
-  ) async throws -> Int {
-    guard let device = customer.device else { return 0 }
-    var pairings = 0
-    for bundleID in customer.bundleIDs {
-      guard let app = catalog[bundleID], app.limitsDevices,
-        let household = try await connection.households(of: [device], in: app, at: customer.instant)[device],
-        let plan = household.plan, household.parents.count > 1
-      else { continue }
-      let others = household.parents.filter { $0 != device }
-      pairings += Int(
-        try await connection.query(DeviceRows.inherit(from: device, among: others, with: plan, in: app))
-          .affected)
-    }
-    return pairings
-  }
-
   private func hasSignUp(_ customer: ErasedCustomer, _ connection: PostgresConnection) async throws -> Bool {
     guard let user = customer.user, try await UserDirectory.canRead("id", connection) else { return false }
     return try await UserDirectory.has(user, connection)
@@ -352,8 +332,6 @@ extension SupportDesk {
     // The other states are deleted, and counted, below.
     let replaced = try states[0].decode("states", as: Int.self) - left[0].decode("states", as: Int.self)
     if replaced > 0 { counts["outbox", default: 0] += replaced }
-    let inherited = try await giveChildrenToHeirs(of: customer, connection)
-    if inherited > 0 { counts[CustomerTable.devices.name, default: 0] += inherited }
     var (pairingsOfOthers, places) = (0, 0)
     for table in CustomerTable.all {
       func affected(_ statements: [Query]) async throws -> [Int] {

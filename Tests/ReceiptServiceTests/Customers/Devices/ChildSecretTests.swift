@@ -368,6 +368,26 @@ import Testing
     }
   }
 
+  @Test func `a child that had moved with an earlier purchase comes back with the present one`() async throws
+  {
+    try await withHarness(configuration: MoveLimitTests.configuration(devices: 1)) { harness in
+      let first = try await harness.device("old-phone", buys: ScreenTime.family)
+      #expect(try await harness.pair("ann", to: "old-phone").status == 201)
+      harness.clock.advance(days: 1)
+      _ = try await harness.device("phone", shows: first)
+      let second = try await harness.device("phone", buys: ScreenTime.family)
+      try await harness.happens(.refundLatest, to: first.originalTransactionID)
+      harness.clock.advance(days: 1)
+      _ = try await harness.device("stranger", shows: second)
+      #expect(try await harness.children(of: "stranger").children == ["ann active"])
+      _ = try await harness.desk.transfer(
+        second.originalTransactionID, to: "phone", by: try #require(Harness.ada), isForced: true)
+      #expect(try await harness.children(of: "phone").children == ["ann active"])
+      #expect(try await harness.children(of: "stranger").children == [])
+      #expect(try await harness.childState("ann") == "active active")
+    }
+  }
+
   @Test func `a child that joined another parent with a code does not come back to a former one`()
     async throws
   {

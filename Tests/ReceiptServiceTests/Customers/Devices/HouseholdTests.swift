@@ -313,36 +313,6 @@ import Testing
     }
   }
 
-  @Test func `the children of an erased device stay with the other device of the plan, without their names`()
-    async throws
-  {
-    try await withScreenTime { harness in
-      let bought = try await harness.device("old-phone", buys: ScreenTime.family)
-      _ = try await harness.device("phone", shows: bought)
-      #expect(try await harness.join("ann", to: "old-phone").status == 201)
-      harness.clock.advance(seconds: 1)
-      #expect(try await harness.pair("ben", to: "old-phone", name: "Ben").status == 201)
-      try await harness.erase("old-phone")
-      let children = try await harness.children(of: "phone")
-      #expect(children.children == ["ann active", "ben active"])
-      #expect(
-        try await harness.count("devices WHERE name IS NOT NULL OR 'old-phone' = ANY(former_parents)") == 0)
-      for child in ["ann", "ben"] { #expect(try await harness.childState(child) == "active active") }
-      #expect(try await harness.tables(with: "old-phone", except: ["outbox"]) == [])
-      #expect(try await harness.unpair("ben", from: "phone").children == ["ann active"])
-    }
-  }
-
-  @Test func `the children of an erased device stay with the other device of its trial`() async throws {
-    try await withScreenTime { harness in
-      for phone in ["old-phone", "phone"] { _ = try await harness.launch(phone, account: "mother") }
-      #expect(try await harness.pair("ann", to: "old-phone").status == 201)
-      try await harness.erase("old-phone")
-      #expect(try await harness.children(of: "phone").children == ["ann active"])
-      #expect(try await harness.childState("ann") == "trial active")
-    }
-  }
-
   @Test func `a child of the same trial keeps it where its parent's purchase goes`() async throws {
     try await withScreenTime { harness in
       _ = try await harness.launch("mother", account: "family")
