@@ -282,11 +282,12 @@ extension OldProofRows {
     }
 
     /// Whether an answer about one of these transactions is about it, and not older than the proof. The present state
-    /// of a subscription may have another latest transaction.
+    /// of a subscription may have another latest transaction, and after an app transfer a transaction has another
+    /// original id.
     func isAnswered(by state: ProvenPurchase, about transactionID: String) -> Bool {
-      guard state.originalTransactionID == originalTransactionID else { return false }
+      let isAboutPurchase = isSubscription && state.originalTransactionID == originalTransactionID
       return state.transactions.contains {
-        $0.fact.signedAt >= signedAt && (isSubscription || $0.fact.transactionID == transactionID)
+        $0.fact.signedAt >= signedAt && (isAboutPurchase || $0.fact.transactionID == transactionID)
       }
     }
 

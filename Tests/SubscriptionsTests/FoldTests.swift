@@ -254,6 +254,15 @@ import Testing
     for facts in ordersWithRepeats([bought, copy, refund]) {
       #expect(SubscriptionFacts(facts).words(at: 4) == "revoked/cancelled")
     }
+    // After a refund it is bought again.
+    var again = period("1003", from: 30, to: nil, product: "season", kind: .nonRenewing)
+    again.originalPurchaseDate = day(0)
+    var restoredAgain = period("1004", from: 100, to: nil, product: "season", kind: .nonRenewing)
+    restoredAgain.originalPurchaseDate = day(0)
+    for facts in ordersWithRepeats([bought, refund, again]) {
+      #expect(SubscriptionFacts(facts).words(at: 119) == "active/active")
+      #expect(SubscriptionFacts(facts + [restoredAgain]).words(at: 121) == "expired/expired")
+    }
   }
 
   @Test func `an alias of a product gives the product's tier`() {

@@ -86,12 +86,15 @@ import Testing
     #expect(Set(tokens) == [clara])
   }
 
-  @Test func `the tokens of a restored non-consumable are those of one purchase until a refund`() {
+  @Test(arguments: [PurchaseKind.nonConsumable, .nonRenewing])
+  func `the tokens of a restored purchase without periods are those of one purchase until a refund`(
+    kind: PurchaseKind
+  ) {
     func copy(_ id: String, bought: Double, _ token: UUID, signed: Double, revoked: Double? = nil)
       -> TransactionFact
     {
       period(
-        id, from: bought, to: nil, product: "lifetime", kind: .nonConsumable, revoked: revoked, token: token,
+        id, from: bought, to: nil, product: "lifetime", kind: kind, revoked: revoked, token: token,
         signed: signed)
     }
     let facts = [

@@ -128,7 +128,7 @@ package enum DeviceRows {
       OR EXISTS (
         SELECT FROM trials own JOIN trials original ON original.id = coalesce(own.continues, own.id)
         WHERE own.bundle_id = \(app.bundleID) AND own.device_id = \(device)
-          AND original.ends_at + \(app.grace?.duration ?? 0)::float8 * interval '1 second' + coalesce((
+          AND original.ends_at + coalesce((
             -- The trial stands still in free access.
             SELECT sum(least(f.ends_at, \(instant)) - greatest(f.starts_at, original.started_at)) FROM free_access f
             WHERE f.bundle_id = own.bundle_id AND f.starts_at < \(instant)

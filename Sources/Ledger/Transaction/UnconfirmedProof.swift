@@ -108,7 +108,7 @@ extension TransactionFact {
   fileprivate var mayEndByAnother: Bool {
     if isUpgraded { return true }
     guard transactionID != originalTransactionID else { return false }
-    if kind == .nonConsumable || kind == .nonRenewing { return true }
+    if kind.isRestoredWhole { return true }
     guard kind == .autoRenewable, let originalPurchaseDate else { return false }
     // Apple dates the purchase itself up to some seconds later.
     return abs(purchaseDate.timeIntervalSince(originalPurchaseDate)) < SubscriptionFacts.clockDifference

@@ -101,6 +101,9 @@ public struct PurchaseKind: RawRepresentable, Sendable, Hashable {
   public static let nonRenewing = PurchaseKind(rawValue: "Non-Renewing Subscription")
   /// `Consumable`
   public static let consumable = PurchaseKind(rawValue: "Consumable")
+
+  /// Whether a restore may give the whole purchase another transaction: it has no periods, and the customer keeps it.
+  package var isRestoredWhole: Bool { self == .nonConsumable || self == .nonRenewing }
 }
 
 extension TransactionFact {

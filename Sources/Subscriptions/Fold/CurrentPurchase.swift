@@ -13,7 +13,7 @@ extension SubscriptionFacts {
   /// original id or a new one.
   public var current: TransactionFact? {
     guard var current = latest(of: purchases) else { return nil }
-    if current.kind == .nonConsumable || current.kind == .nonRenewing {
+    if current.kind.isRestoredWhole {
       let copies = transactions.values
       let reversed = copies.lazy.filter { $0.revocationDate == nil }.compactMap(\.latestRevocation).max()
       let purchaseDate = current.purchaseDate
@@ -74,11 +74,11 @@ extension SubscriptionFacts {
 
   /// The `appAccountToken` that decides: the last signed token of the latest purchase with a token. A later purchase
   /// without a token, for example one made outside the app, does not change the owner. Neither does an earlier purchase
-  /// that is signed again. Transactions of a non-consumable are one purchase if there was no refund between them.
+  /// that is signed again. Transactions of a purchase without periods are one purchase if there was no refund between them.
   public var customerToken: UUID? {
     let purchases = purchases
     guard let latest = latest(of: purchases.filter({ $0.appAccountToken != nil })) else { return nil }
-    guard latest.kind == .nonConsumable else { return latest.appAccountToken }
+    guard latest.kind.isRestoredWhole else { return latest.appAccountToken }
     let refunded =
       purchases.lazy.compactMap(\.latestRevocation).filter { $0 <= latest.purchaseDate }.max() ?? .distantPast
     return TransactionFact.named(among: purchases.filter { $0.purchaseDate >= refunded })?.appAccountToken

@@ -24,11 +24,7 @@ extension SubscriptionFacts {
     guard let current else { return nil }
     let renewal = renewalOfCurrentPeriod(current)
     let product = app?.product(named: current.productID)
-    // A copy of a non-renewing subscription may have the date of its restore.
-    let bought =
-      current.kind == .nonRenewing && current.transactionID != current.originalTransactionID
-      ? current.originalPurchaseDate ?? current.purchaseDate : current.purchaseDate
-    let paidUntil = current.expiresDate ?? product?.accessEnds(purchasedAt: bought)
+    let paidUntil = current.expiresDate ?? product?.accessEnds(purchasedAt: dateOfPurchase(current))
     let failure = failedCharge(renewal, at: paidUntil)
     let graceEnds = billingGraceEnd(current, failure, paidUntil)
 
@@ -57,6 +53,17 @@ extension SubscriptionFacts {
           freeAccess.end(of: app?.grace?.duration ?? 0, from: $0) ?? .distantFuture
         }),
       signedAt: latestSignature(of: current))
+  }
+
+  /// The time from which the days of a non-renewing subscription count. A copy may have the date of its restore; after
+  /// a refund the customer buys it again.
+  private func dateOfPurchase(_ current: TransactionFact) -> Date {
+    guard current.kind == .nonRenewing else { return current.purchaseDate }
+    let refunded = transactions.values.lazy.compactMap(\.revocationDate).filter { $0 <= current.purchaseDate }
+      .max()
+    let first = transactions.values.lazy.map(\.purchaseDate).filter { $0 >= refunded ?? .distantPast }.min()
+    let original = refunded == nil ? current.originalPurchaseDate : nil
+    return [original, first].compactMap(\.self).min() ?? current.purchaseDate
   }
 
   /// The renewal info, if it belongs to the current period.

@@ -173,18 +173,35 @@ import Work
     }
   }
 
-  @Test(arguments: ["environment", "purchase"])
-  func `an answer that the ledger refuses settles nothing`(another: String) async throws {
+  @Test
+  func `after an app transfer an answer about the transaction ends the access under its first original id`()
+    async throws
+  {
+    try await withHarness(environment: OldProof.keyless) { harness in
+      let bought = try OldProof.refunded(TestApps.lifetime, harness)
+      let id = bought.originalTransactionID
+      _ = try await harness.validate(["signedTransaction": bought.signedTransaction])
+      var refunded = bought.transaction
+      refunded.originalTransactionId = "9\(id)"
+      refunded.revocationDate = harness.clock.now - 3_600
+      refunded.signedDate = harness.clock.now
+      let signed = try harness.sign(refunded)
+      let (transferred, _) = try OldProof.oldProofs(harness) { _ in
+        .body(#"{"signedTransactionInfo": "\#(signed)"}"#)
+      }
+      #expect(try await transferred.run() == 1)
+      #expect(try await harness.row(of: id).status == "cancelled")
+      #expect(try await !OldProof.mark(id, harness).isDue)
+    }
+  }
+
+  @Test func `an answer that the ledger refuses settles nothing`() async throws {
     try await withHarness(environment: OldProof.keyless) { harness in
       let bought = try OldProof.refunded(TestApps.lifetime, harness)
       let id = bought.originalTransactionID
       _ = try await harness.validate(["signedTransaction": bought.signedTransaction])
       var other = bought.transaction
-      if another == "environment" {
-        other.environment = .sandbox
-      } else {
-        other.originalTransactionId = "9\(id)"
-      }
+      other.environment = .sandbox
       other.signedDate = harness.clock.now
       let signed = try harness.sign(other)
       let (wrong, _) = try OldProof.oldProofs(harness) { _ in
