@@ -91,11 +91,11 @@ package enum DeviceRows {
   }
 
   /// Gives a device to which support transferred a purchase the children that it had before they moved with the
-  /// purchase, whichever device has them now, and those that moved with another one to a device that has no access now.
-  /// Where several have the same child, its confirmed or last pairing comes back, and its other pairings end: the last
+  /// purchase, whichever device has them now. Those that had moved with another purchase come back from a device that
+  /// loses this one. Where several have the same child, its confirmed or last pairing comes back, and its other pairings end: the last
   /// one is the one that this device made, with the name that it gave.
   package static func giveBack(
-    to device: String, by purchase: String, in app: App, at instant: Date
+    to device: String, by purchase: String, from former: String, in app: App
   ) -> Query {
     """
     WITH moved AS MATERIALIZED (
@@ -103,7 +103,9 @@ package enum DeviceRows {
         row_number() OVER (PARTITION BY child_device_id ORDER BY confirmed_at IS NULL, paired_at DESC, id) AS place
       FROM devices AS pairing
       WHERE bundle_id = \(app.bundleID) AND moved_by IS NOT NULL AND \(device) = ANY(former_parents)
-        AND (moved_by = \(purchase) OR NOT \(hasAccess("pairing.device_id", in: app, at: instant)))
+        AND (moved_by = \(purchase) OR device_id = \(former) OR EXISTS (
+          SELECT FROM purchase_devices d
+          WHERE d.original_transaction_id = \(purchase) AND d.device_id = pairing.device_id))
         AND device_id <> \(device) AND child_device_id <> \(device)
         AND \(isNew(with: device, in: app))
     ), back AS (

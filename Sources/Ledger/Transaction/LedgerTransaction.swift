@@ -193,7 +193,7 @@ struct LedgerTransaction {
         writes.add(
           move.children == .follow
             ? DeviceRows.move(from: former, to: device, by: purchase, in: app, at: instant)
-            : DeviceRows.giveBack(to: device, by: purchase, in: app, at: instant))
+            : DeviceRows.giveBack(to: device, by: purchase, from: former, in: app))
       }
       if let notes = CustomerChanges.enqueue(changes, in: catalog, at: instant) { writes.add(notes) }
     }

@@ -368,9 +368,13 @@ import Testing
     }
   }
 
-  @Test func `a child that had moved with an earlier purchase comes back with the present one`() async throws
+  /// - Parameter hasTrial: whether the stranger has access by a trial of its own.
+  @Test(arguments: [true, false])
+  func `a child that had moved with an earlier purchase comes back with the present one`(hasTrial: Bool)
+    async throws
   {
     try await withHarness(configuration: MoveLimitTests.configuration(devices: 1)) { harness in
+      if hasTrial { _ = try await harness.launch("stranger", account: "stranger") }
       let first = try await harness.device("old-phone", buys: ScreenTime.family)
       #expect(try await harness.pair("ann", to: "old-phone").status == 201)
       harness.clock.advance(days: 1)
@@ -385,6 +389,21 @@ import Testing
       #expect(try await harness.children(of: "phone").children == ["ann active"])
       #expect(try await harness.children(of: "stranger").children == [])
       #expect(try await harness.childState("ann") == "active active")
+    }
+  }
+
+  @Test func `a transfer of another purchase takes no child of a parent whose plan is over`() async throws {
+    try await withHarness(configuration: MoveLimitTests.configuration(devices: 1)) { harness in
+      let bought = try await harness.device("old-phone", buys: ScreenTime.family)
+      #expect(try await harness.pair("ann", to: "old-phone").status == 201)
+      harness.clock.advance(days: 1)
+      _ = try await harness.device("phone", shows: bought)
+      try await harness.happens(.refundLatest, to: bought.originalTransactionID)
+      let other = try await harness.device("tablet", buys: ScreenTime.family)
+      _ = try await harness.desk.transfer(
+        other.originalTransactionID, to: "old-phone", by: try #require(Harness.ada), isForced: true)
+      #expect(try await harness.children(of: "old-phone").children == [])
+      #expect(try await harness.children(of: "phone").children == ["ann paused"])
     }
   }
 

@@ -336,9 +336,7 @@ import Testing
         _ = try await connection.query("BEGIN")
         _ = try await connection.query("DELETE FROM devices WHERE child_device_id = 'ann'")
         async let answer = harness.unpair("ann", from: "phone")
-        while try await connection.query("SELECT FROM pg_locks WHERE NOT granted").isEmpty {
-          try await Task.sleep(for: .milliseconds(5))
-        }
+        try await harness.untilWaiting(1)
         _ = try await connection.query("COMMIT")
         return try await answer
       }
