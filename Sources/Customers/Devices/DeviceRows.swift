@@ -27,8 +27,8 @@ package enum DeviceRows {
     """
   }
 
-  /// Confirms the pairing of a paired child that joins with a code: the child is of the code's device from now on, and of
-  /// no other device of that parent. It stays with this device where support transfers the purchase to a former one.
+  /// Confirms the pairing of a paired child that joins with a code. From now on the child belongs to the device that
+  /// made the code, and to no other device of that parent. It stays there when support transfers the purchase.
   /// - Parameters:
   ///   - device: the device that made the code, one of the `parents`.
   ///   - parents: the devices of the child's parent.
@@ -75,7 +75,7 @@ package enum DeviceRows {
 
   /// Gives the children of a device that lost its place in a purchase or a trial to the device that has the place now.
   /// A device that has access by another record keeps them.
-  /// - Parameter purchase: the `originalTransactionId`, with which ``giveBack(to:by:in:)`` finds them; `nil` for a
+  /// - Parameter purchase: the `originalTransactionId`, with which ``giveBack(to:by:from:in:)`` finds them; `nil` for a
   ///   trial.
   package static func move(
     from former: String, to device: String, by purchase: String?, in app: App, at instant: Date
@@ -91,9 +91,12 @@ package enum DeviceRows {
   }
 
   /// Gives a device to which support transferred a purchase the children that it had before they moved with the
-  /// purchase, whichever device has them now. Those that had moved with another purchase come back from a device that
-  /// loses this one. Where several have the same child, its confirmed or last pairing comes back, and its other pairings end: the last
-  /// one is the one that this device made, with the name that it gave.
+  /// purchase, whichever device has them now. Children that had moved with another purchase come back too, but only
+  /// from a device that loses this one.
+  ///
+  /// Where several devices have the same child, its confirmed or last pairing comes back, and the others end. This
+  /// device made the last pairing itself, and gave the name.
+  /// - Parameter former: the owner before the transfer.
   package static func giveBack(
     to device: String, by purchase: String, from former: String, in app: App
   ) -> Query {

@@ -78,7 +78,7 @@ struct MissedNotifications: Sendable {
       let refused: String
       do throws(VerificationFailure) {
         let entry = try intake.entry(for: signedPayload, from: .history)
-        // Some types of notifications name no environment, and one that is unknown waits for a replay.
+        // Some notifications name no environment. One with an unknown environment is stored, and waits for a replay.
         let others = [Environment.production, .sandbox].filter { $0 != environment }.map(\.rawValue)
         if !others.contains(entry.notification?.environment ?? "") {
           entries.append(entry)
@@ -90,7 +90,7 @@ struct MissedNotifications: Sendable {
       }
       report.notificationsRefused += 1
       logger.error(
-        "a notification of the App Store's history does not verify", metadata: ["reason": "\(refused)"])
+        "a notification of the App Store's history was refused", metadata: ["reason": "\(refused)"])
     }
     report.firstSignedAt =
       ([report.firstSignedAt] + entries.map { $0.notification?.signedAt }).compactMap(\.self).min()

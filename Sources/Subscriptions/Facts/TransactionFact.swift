@@ -102,7 +102,7 @@ public struct PurchaseKind: RawRepresentable, Sendable, Hashable {
   /// `Consumable`
   public static let consumable = PurchaseKind(rawValue: "Consumable")
 
-  /// Whether a restore may give the whole purchase another transaction: it has no periods, and the customer keeps it.
+  /// Whether a restore may give the purchase another transaction: it has no periods, and the customer does not consume it.
   package var isRestoredWhole: Bool { self == .nonConsumable || self == .nonRenewing }
 }
 

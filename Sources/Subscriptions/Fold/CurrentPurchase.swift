@@ -7,8 +7,8 @@ extension SubscriptionFacts {
   /// The latest by `purchaseDate`, unless another purchase replaced it before it began (`overtaken`). Purchases of the
   /// same instant are an upgrade and the upgraded purchase, which Apple marks.
   ///
-  /// A restored purchase without periods has several transactions, and a refund is signed on one of them. So a revocation ends
-  /// every purchase before it, until a reversal on one of them ends the revocations up to the one that it reverses. A
+  /// A restored purchase without periods has several transactions, and a refund is signed on one of them. So a
+  /// revocation ends every purchase before it, until a reversal on one of them ends the revocations up to the one that it reverses. A
   /// purchase after a revocation is a new one: the App Store sells the product again after a refund, under the same
   /// original id or a new one.
   public var current: TransactionFact? {
@@ -74,7 +74,8 @@ extension SubscriptionFacts {
 
   /// The `appAccountToken` that decides: the last signed token of the latest purchase with a token. A later purchase
   /// without a token, for example one made outside the app, does not change the owner. Neither does an earlier purchase
-  /// that is signed again. Transactions of a purchase without periods are one purchase if there was no refund between them.
+  /// that is signed again. Transactions of a non-consumable or a non-renewing subscription are one purchase if there was
+  /// no refund between them.
   public var customerToken: UUID? {
     let purchases = purchases
     guard let latest = latest(of: purchases.filter({ $0.appAccountToken != nil })) else { return nil }

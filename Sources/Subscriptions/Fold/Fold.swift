@@ -55,8 +55,8 @@ extension SubscriptionFacts {
       signedAt: latestSignature(of: current))
   }
 
-  /// The time from which the days of a non-renewing subscription count. A copy may have the date of its restore; after
-  /// a refund the customer buys it again.
+  /// The time from which the days of a non-renewing subscription count. A copy may have the date of its restore.
+  /// What is bought after a refund is a new purchase.
   private func dateOfPurchase(_ current: TransactionFact) -> Date {
     guard current.kind == .nonRenewing else { return current.purchaseDate }
     let refunded = transactions.values.lazy.compactMap(\.revocationDate).filter { $0 <= current.purchaseDate }
