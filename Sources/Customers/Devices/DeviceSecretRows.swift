@@ -163,10 +163,12 @@ package enum DeviceSecretRows {
     """
   }
 
-  /// Notes the Apple Account with which a device joined a parent. The transaction holds the device's lock.
+  /// Notes the Apple Account with which a device joined a parent. A device that kept its secret after support's reset
+  /// has the account that it proved first (``prove(_:bundleID:with:accountHash:)``). The transaction holds the device's lock.
   static func join(_ device: String, bundleID: String, accountHash: [UInt8]) -> Query {
     """
-    UPDATE device_secrets SET account_hash = \(accountHash) WHERE bundle_id = \(bundleID) AND device_id = \(device)
+    UPDATE device_secrets SET account_hash = \(accountHash)
+    WHERE bundle_id = \(bundleID) AND device_id = \(device) AND (kept_at IS NULL OR account_hash IS NULL)
     """
   }
 

@@ -158,6 +158,31 @@ import Testing
     }
   }
 
+  /// Who has the customer's signed transaction replaces the secret for a while, and can use a code of his own.
+  @Test func `after a reset a join by a stranger with his own account does not lock the device out`()
+    async throws
+  {
+    try await withScreenTime { harness in
+      let bought = try await harness.device("phone", buys: ScreenTime.family)
+      _ = try await ResetDeviceSecretRequest(deviceID: "phone", bundleID: ScreenTime.bundleID).perform(
+        at: harness.service.support, by: try #require(Harness.ada))
+      _ = try await harness.device("phone", shows: bought, secret: first)
+      #expect(try await harness.children(of: "phone", secret: first).status == 200)
+
+      try await harness.device("stranger", buys: ScreenTime.individual)
+      _ = try await harness.device("phone", shows: bought, secret: second)
+      #expect(
+        try await Self.join("phone", of: "evil", to: "stranger", secret: second, harness).status == 201)
+      #expect(try await harness.unpair("phone", from: "stranger").status == 200)
+
+      let third = ScreenTime.secret(3)
+      _ = try await harness.device("phone", shows: bought, secret: third)
+      #expect(try await harness.children(of: "phone", secret: third).status == 200)
+      #expect(try await harness.launch("phone", account: "evil", secret: second).status == 401)
+      #expect(try await harness.children(of: "phone", secret: third).status == 200)
+    }
+  }
+
   @Test func `an app transaction of another app or another signer joins no child`() async throws {
     try await withScreenTime { harness in
       try await harness.device("phone", buys: ScreenTime.family)
