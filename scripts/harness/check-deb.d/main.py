@@ -85,11 +85,20 @@ class Run:
         assert f'version="{version}"' in shown and f'commit="{commit or "unknown"}"' in shown, shown
         return shown
 
+    def refused(self, commands, said):
+        """Checks that commands fail and say this."""
+        printed = self.output(f"! ({commands}) 2>&1")
+        assert said in printed, printed
+
     def backup(self):
         folder = self.output("receiptd-backup").split("\n")[-1]
         listed = self.output(f"ls {folder}").split()
         assert listed == ["receiptd.dump", "roles.sql", "settings.tar.gz"], listed
         self.output("systemctl start receiptd-backup.service && systemctl start receiptd-backup.timer")
+        # A copy that nobody makes must not look like one.
+        self.refused("touch /etc/receiptd/after-backup; receiptd-backup", "Permission denied")
+        self.output("rm /etc/receiptd/after-backup")
+        self.refused("receiptd-backup --help", "systemctl enable")
         return f"{folder}: {self.output(f'pg_restore --list {folder}/receiptd.dump | wc -l')} entries"
 
     def changed_package(self, version, conffiles):
@@ -121,14 +130,20 @@ class Run:
         plain = self.changed_package("99.0.0", conffiles=False)
         # Without a terminal: a question would fail the installation.
         printed = self.output(f"{APT} ./{plain} </dev/null")
-        assert "the former version still runs" in printed, printed
+        assert "installed before still runs; next: receiptd-admin --owner migrate" in printed, printed
         assert self.output("md5sum /etc/receiptd/*") == before
         assert looks.process(self.machine) == process, "the upgrade restarted the server"
         other = self.changed_package("99.0.1", conffiles=True)
         self.output(f"{APT} -o Dpkg::Options::=--force-confold ./{other} </dev/null")
         kept = self.output("md5sum /etc/receiptd/apps.json /etc/receiptd/receiptd.env /etc/receiptd/owner.env")
         assert set(kept.split("\n")) <= set(before.split("\n")), kept
+        self.refused("cd /etc/receiptd; mv owner.env kept.env; trap 'mv kept.env owner.env' EXIT; "
+                     "receiptd-admin --owner migrate", "run this on the server that has it")
         self.output("receiptd-admin --owner migrate && systemctl restart receiptd")
+        looks.ready(self.machine)
+        printed = self.output(f"{APT} --allow-downgrades -o Dpkg::Options::=--force-confold ./{plain} </dev/null")
+        assert "next: systemctl restart receiptd" in printed, printed
+        self.output(f"{APT} -o Dpkg::Options::=--force-confold ./{other} </dev/null && systemctl restart receiptd")
         looks.ready(self.machine)
         version = self.output("dpkg-query -W -f '${Version}' receiptd")
         return f"settings and process stay; {version} runs after a restart"

@@ -60,7 +60,7 @@ def follow(machine, visitor):
         # Steps after the block that contains these words.
         "receiptd-setup": lambda: visitor.look("Apple's part", store.open),
         "/etc/caddy/Caddyfile": lambda: look_around(visitor, store),
-        "after-backup": lambda: visitor.look("more is bought and refunded after the backup", store.live),
+        "receiptd-backup.timer": lambda: visitor.look("more is bought and refunded after the backup", store.live),
     }
     for block in blocks:
         if block.word in ("builder", "build"):
