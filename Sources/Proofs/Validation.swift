@@ -168,7 +168,8 @@ struct Validation: Sendable {
       own = try await pool.customerRecords(devices: [device]).customerRecords(
         of: claimant, in: app, at: instant)
     }
-    let shown = CustomerRecords(subscriptions: [stored.asRecord], freeAccess: receipt.freeAccess)
+    let shown = CustomerRecords(
+      subscriptions: [stored.asRecord(for: claimant)], freeAccess: receipt.freeAccess)
     return EntitlementsResponse(
       app.entitlements(of: own ?? shown, for: claimant, at: instant), of: app,
       for: isCustomer || claimant?.deviceID != nil ? claimant : nil, at: instant, signedBy: signer)

@@ -35,7 +35,7 @@ package struct CustomerRecordSet: Sendable {
     of app: App, for customer: Customer, freeAccess: FreeAccess, at instant: Date
   ) -> CustomerRecords {
     CustomerRecords(
-      subscriptions: purchases(of: app).map(\.asRecord),
+      subscriptions: purchases(of: app).map { $0.asRecord(for: customer) },
       trial: app.trial(among: trials[app.bundleID] ?? [], for: customer, at: instant),
       grants: grants[app.bundleID] ?? [], hadGrant: revokedGrants.contains(app.bundleID),
       freeAccess: freeAccess)
@@ -118,9 +118,10 @@ package struct CustomerRecordReads {
     for row in try answers[subscriptions] {
       if let sharer = try SubscriptionRows.sharer(row) {
         let id = try row.decode("original_transaction_id", as: String.self)
-        let stored = try sharedPurchases[id] ?? SubscriptionRows.decode(row)
+        var stored = try sharedPurchases[id] ?? SubscriptionRows.decode(row)
         sharedPurchases[id] = stored
-        records.customers[sharer, default: .init()].shared.append(stored)
+        if !sharer.isProven { stored.isUnconfirmed = true }
+        records.customers[sharer.customer, default: .init()].shared.append(stored)
         continue
       }
       let stored = try SubscriptionRows.decode(row)

@@ -21,7 +21,8 @@ package struct StoredSubscription: Sendable {
   /// Those to customers who only named the transaction's id. They have a count of their own, so that an id, which
   /// proves no possession, uses up no move of a proof.
   package var unprovenMoves: MoveCount?
-  /// Whether it is known by an old proof alone, about which the App Store has not answered.
+  /// Whether it is known by an old proof alone, about which the App Store has not answered; also for a device that shares
+  /// it and only named its id.
   package var isUnconfirmed = false
 
   package init(
@@ -40,10 +41,14 @@ package struct StoredSubscription: Sendable {
     self.isUnconfirmed = isUnconfirmed
   }
 
-  /// The purchase as the rules of entitlements take it.
-  package var asRecord: Subscription {
+  /// The purchase as the rules of entitlements take it for a customer. One that the customer only named is unconfirmed.
+  package func asRecord(for customer: Customer?) -> Subscription {
     var record = subscription
-    record.isUnconfirmed = isUnconfirmed
+    let isNamed =
+      customer == owner?.customer
+      ? owner?.reason == .unprovenClaim
+      : holders.contains { Customer.device($0.deviceID) == customer && !$0.isProven }
+    record.isUnconfirmed = isUnconfirmed || isNamed
     return record
   }
 
@@ -96,7 +101,7 @@ package enum SubscriptionRows {
   package static func formerDevice(_ row: Row) throws -> String? { try row.decode("former_device") }
 
   /// All purchases of these customers, of all apps. In a purchase that another device shares with one of them, the
-  /// column `sharer` has that one; see ``sharer(_:)``.
+  /// columns `sharer` and `is_proven` are of that one; see ``sharer(_:)``.
   ///
   /// - Parameters:
   ///   - known: purchases that need not be read.
@@ -109,7 +114,7 @@ package enum SubscriptionRows {
     if !users.isEmpty || devices.isEmpty {
       ways.append(
         """
-        SELECT \(unescaped: columns), NULL::text AS sharer FROM subscriptions
+        SELECT \(unescaped: columns), NULL::text AS sharer, NULL::boolean AS is_proven FROM subscriptions
         WHERE user_id = ANY(\(users)) AND bundle_id IS NOT NULL
           AND original_transaction_id <> ALL(\(known))
         """)
@@ -117,7 +122,7 @@ package enum SubscriptionRows {
     if !devices.isEmpty {
       ways.append(
         """
-        SELECT \(unescaped: columns), NULL::text AS sharer FROM subscriptions
+        SELECT \(unescaped: columns), NULL::text AS sharer, NULL::boolean AS is_proven FROM subscriptions
         WHERE device_id = ANY(\(devices)) AND user_id IS NULL AND bundle_id IS NOT NULL
           AND original_transaction_id <> ALL(\(known))
         """)
@@ -125,9 +130,9 @@ package enum SubscriptionRows {
     if !devices.isEmpty && sharing {
       ways.append(
         """
-        SELECT \(unescaped: columns), sharer FROM subscriptions
+        SELECT \(unescaped: columns), sharer, is_proven FROM subscriptions
         JOIN (
-          SELECT original_transaction_id AS shared, device_id AS sharer FROM purchase_devices
+          SELECT original_transaction_id AS shared, device_id AS sharer, is_proven FROM purchase_devices
           WHERE device_id = ANY(\(devices)) AND NOT is_barred
             AND original_transaction_id <> ALL(\(known))
         ) AS sharing ON shared = original_transaction_id
@@ -137,9 +142,11 @@ package enum SubscriptionRows {
     return .union(all: ways)
   }
 
-  /// The device that shares a purchase with its owner, in a row of ``select(users:devices:except:sharing:)``.
-  static func sharer(_ row: Row) throws -> Customer? {
-    try row.decode("sharer", as: String?.self).map(Customer.device)
+  /// The device that shares a purchase with its owner, in a row of ``select(users:devices:except:sharing:)``, and whether
+  /// it proved the purchase.
+  static func sharer(_ row: Row) throws -> (customer: Customer, isProven: Bool)? {
+    guard let device: String = try row.decode("sharer", as: String?.self) else { return nil }
+    return (.device(device), try row.decode("is_proven"))
   }
 
   private static let columns: StaticString = """

@@ -53,7 +53,7 @@ struct EntitlementCandidate {
   var name: String
   var source: Entitlements.Source
 
-  /// Whether it is a grant, or a purchase that does not wait for the App Store's answer.
+  /// Whether it is a grant, or a purchase that the customer proved and that does not wait for the App Store's answer.
   var isConfirmed: Bool {
     switch source {
     case .subscription(let subscription): !subscription.isUnconfirmed

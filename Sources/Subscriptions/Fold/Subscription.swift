@@ -25,8 +25,8 @@ public struct Subscription: Sendable, Hashable {
   public var phases: [Phase]
   /// The latest `signedDate` of its facts.
   public var signedAt: Date
-  /// Whether it is known by an old proof alone, about which the App Store has not answered: a refund may be unknown.
-  /// The fold does not know it; the records of a customer do.
+  /// Whether it is known by an old proof alone, about which the App Store has not answered, so that a refund may be
+  /// unknown; or whether the customer only named its id. The fold does not know it; the records of a customer do.
   public var isUnconfirmed = false
 
   /// Creates a subscription from its parts, for the fold and for stored rows.

@@ -122,6 +122,56 @@ import Testing
     }
   }
 
+  /// A token cannot be taken back, and the first proof ends what an id gave.
+  @Test func `who only named a purchase has no token until the end of its paid time`() async throws {
+    let paidTime = TestApps.json.replacing(
+      #""name": "Climbing","#, with: #""name": "Climbing", "offline": "paidTime","#)
+    try await withHarness(configuration: paidTime) { harness in
+      let bought = try harness.buy(TestApps.lifetime)
+      let user = UUID()
+      let token = try await harness.token(for: user)
+      let named = try await harness.validate(
+        ["transactionID": bought.transactionID, "bundleID": TestApps.climbing], token: token)
+      #expect(named.bool("entitlements.isAccessGranted") == true)
+      let grace = harness.clock.now + 7 * 86_400
+      #expect(named.date("entitlements.offlineGraceUntil") == grace)
+      #expect(try await harness.premium(user).date("entitlements.offlineGraceUntil") == grace)
+      let proven = try await harness.validate(["signedTransaction": bought.signedTransaction], token: token)
+      for answer in [proven, try await harness.premium(user)] {
+        #expect(answer.string("entitlements.offlineGraceUntil") == "9999-12-31T23:59:59Z")
+      }
+    }
+  }
+
+  @Test func `of devices that share a purchase those that only named it have no token until its end`()
+    async throws
+  {
+    let paidTime = try ScreenTime.configuration().replacing(
+      #""clientWrites": "accept","#, with: #""clientWrites": "accept", "offline": "paidTime","#)
+    try await withHarness(configuration: paidTime) { harness in
+      let bought = try harness.buy(ScreenTime.family, bundleID: ScreenTime.bundleID)
+      let (grace, end) = (harness.clock.now + 7 * 86_400, try #require(bought.transaction.expiresDate))
+      func name(_ device: String) async throws -> Answer {
+        try await harness.validate([
+          "transactionID": bought.transactionID, "deviceID": device, "bundleID": ScreenTime.bundleID,
+        ])
+      }
+      #expect(try await name("first").date("entitlements.offlineGraceUntil") == grace)
+      #expect(try await harness.entitlements("first").date("entitlements.offlineGraceUntil") == grace)
+      let proven = try await harness.device("owner", shows: bought)
+      #expect(proven.date("entitlements.offlineGraceUntil") == end)
+      #expect(try await name("other").date("entitlements.offlineGraceUntil") == grace)
+      for device in ["first", "other"] {
+        #expect(try await harness.entitlements(device).date("entitlements.offlineGraceUntil") == grace)
+      }
+      #expect(try await harness.entitlements("owner").date("entitlements.offlineGraceUntil") == end)
+      // A proof of its own.
+      #expect(
+        try await harness.device("other", shows: bought).date("entitlements.offlineGraceUntil") == end)
+      #expect(try await harness.entitlements("other").date("entitlements.offlineGraceUntil") == end)
+    }
+  }
+
   @Test func `validate with an id that neither environment knows gets transaction_not_found`() async throws {
     try await withHarness { harness in
       let answer = try await harness.validate([
