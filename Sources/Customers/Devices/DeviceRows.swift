@@ -50,10 +50,19 @@ package enum DeviceRows {
     """
   }
 
-  static func delete(_ child: String, bundleID: String, parents: [String]) -> Query {
+  /// Ends the pairings of a child: one row each. Its secret, with the Apple Account of the join, is kept for
+  /// ``UnusedDeviceRows/lifetime`` from now on, unless another transaction changes it: this one has not the child's lock.
+  static func delete(_ child: String, bundleID: String, parents: [String], at instant: Date) -> Query {
     """
-    DELETE FROM devices
-    WHERE bundle_id = \(bundleID) AND device_id = ANY(\(parents)) AND child_device_id = \(child)
+    WITH ended AS (
+      DELETE FROM devices
+      WHERE bundle_id = \(bundleID) AND device_id = ANY(\(parents)) AND child_device_id = \(child)
+      RETURNING id
+    ), kept AS (
+      UPDATE device_secrets SET set_at = \(instant) WHERE bundle_id = \(bundleID) AND device_id IN (
+        SELECT device_id FROM device_secrets
+        WHERE bundle_id = \(bundleID) AND device_id = \(child) AND EXISTS (SELECT FROM ended) FOR UPDATE SKIP LOCKED))
+    SELECT id FROM ended
     """
   }
 

@@ -165,9 +165,9 @@ package struct Pairing: Sendable {
       guard let pairing = household.children.first(where: { $0.childDeviceID == child }) else { return false }
       let siblings = try await connection.childStates(of: household.parents, in: app, at: instant)
       let ended = try await connection.query(
-        DeviceRows.delete(child, bundleID: app.bundleID, parents: household.parents))
+        DeviceRows.delete(child, bundleID: app.bundleID, parents: household.parents, at: instant))
       // The child may have been erased meanwhile.
-      guard ended.affected > 0 else { return false }
+      guard !ended.isEmpty else { return false }
       let event = household.event(
         .childUnpaired, of: child, with: device, pairedAt: pairing.pairedAt, in: app, at: instant)
       try await connection.tell(

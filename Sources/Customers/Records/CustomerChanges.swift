@@ -177,7 +177,8 @@ package enum CustomerChanges {
     }
   }
 
-  /// Rows are written and locked in the order of the key everywhere, so that transactions cannot deadlock.
+  /// Each statement writes and locks rows in the order of the key. An erasure has two of them, so that it and a
+  /// delivery can deadlock; one of them runs again.
   private static let resetExisting: StaticString = """
     ON CONFLICT (destination, key, bundle_id, endpoint) DO UPDATE SET
       change = nextval('outbox_changes'), created_at = excluded.created_at, attempts = 0,
@@ -237,7 +238,7 @@ extension App {
 
   /// The destinations that are told of an erasure: those of states, and the webhooks that receive lifecycle events
   /// alone, because events name customers too.
-  var erasureDestinations: [OutboxDestination] {
+  package var erasureDestinations: [OutboxDestination] {
     var destinations = webhooks.map {
       OutboxDestination(kind: .webhook, bundleID: bundleID, endpoint: $0.name)
     }

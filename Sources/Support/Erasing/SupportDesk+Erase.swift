@@ -25,7 +25,8 @@ package struct EraseCustomerRequest: SupportRequest {
   var customer: String
   /// The app; needed if the id is a customer of several apps. Then only rows of this app change.
   var bundleID: String?
-  /// Whether the customer may have a subscription that goes on at the App Store.
+  /// Whether the customer may have a subscription that goes on at the App Store, or a destination that the configuration
+  /// lacks.
   var force: Bool?
 
   package init(customer: String, bundleID: String? = nil, force: Bool? = nil) {
@@ -85,6 +86,7 @@ extension SupportDesk {
       let known = try await pool.withConnection { connection in
         let current = try await found(customer, connection)
         _ = try await running(current, isAllowed: ignoresRunning, connection)
+        if !ignoresRunning { try await checkDestinations(of: current, connection) }
         return current
       }
       if isDryRun {
@@ -302,6 +304,30 @@ extension SupportDesk {
       throw SupportRefusal.invalid(ErasureReport.warning(running))
     }
     return running
+  }
+
+  /// - Throws: ``SupportRefusal`` if a destination has the customer that this process cannot tell: its configuration has not
+  ///   the destination, or not the app.
+  private func checkDestinations(of customer: ErasedCustomer, _ connection: PostgresConnection) async throws {
+    let told = catalog.apps.flatMap(\.erasureDestinations)
+    let rows = try await connection.query(
+      """
+      SELECT DISTINCT bundle_id, destination, endpoint FROM outbox
+      WHERE key = \(customer.id) AND destination IN ('cloudkit', 'webhook') AND NOT payload ? 'erased'
+        AND \(customer.isOfAppAndKind)
+      ORDER BY 1, 2, 3
+      """)
+    for row in rows {
+      guard let kind = OutboxDestination.Kind(rawValue: try row.decode("destination")) else { continue }
+      let destination = OutboxDestination(
+        kind: kind, bundleID: try row.decode("bundle_id"), endpoint: try row.decode("endpoint"))
+      guard !told.contains(destination) else { continue }
+      let name = [kind.rawValue, destination.endpoint].filter { !$0.isEmpty }.joined(separator: " ")
+      throw SupportRefusal.invalid(
+        "\(destination.bundleID) told \(name) of the customer, and the configuration here has no such destination: erase "
+          + "with one that has it. If it is gone for good, delete its rows from outbox, or repeat with --force "
+          + "(support API: \"force\": true).")
+    }
   }
 
   private func erase(

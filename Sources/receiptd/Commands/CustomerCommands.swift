@@ -233,7 +233,7 @@ struct EraseCustomerCommand: AsyncParsableCommand {
   @Option(help: "The app with this bundle id; needed if the id is a customer of several apps.")
   var bundle: String?
 
-  @Flag(help: "Also if a subscription goes on at the App Store.")
+  @Flag(help: "Also if a subscription goes on at the App Store, or a destination cannot be told.")
   var force = false
 
   @OptionGroup var options: SupportOptions

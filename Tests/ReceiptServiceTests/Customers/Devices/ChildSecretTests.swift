@@ -100,6 +100,21 @@ import Testing
     }
   }
 
+  @Test func `a removed child keeps its account for 30 days, however long ago it joined`() async throws {
+    try await withHarness(configuration: ScreenTime.configuration(), role: "receiptd_app") { harness in
+      try await harness.device("phone", buys: ScreenTime.family)
+      #expect(try await Self.join("tablet", of: "ann", to: "phone", secret: first, harness).status == 201)
+      harness.clock.advance(days: 40)
+      #expect(try await harness.unpair("tablet", from: "phone").status == 200)
+      harness.clock.advance(days: 29)
+      try await harness.service.retentionJob.run()
+      #expect(try await harness.launch("tablet", account: "stranger", secret: second).status == 401)
+      harness.clock.advance(days: 2)
+      try await harness.service.retentionJob.run()
+      #expect(try await harness.count("device_secrets") == 0)
+    }
+  }
+
   @Test func `a join replaces no secret of a device with another account or with none`() async throws {
     try await withScreenTime { harness in
       try await harness.device("phone", buys: ScreenTime.family)

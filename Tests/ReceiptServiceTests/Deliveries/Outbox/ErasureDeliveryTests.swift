@@ -38,6 +38,29 @@ import Testing
     }
   }
 
+  @Test func `who was told of a customer hears of the erasure, or the erasure is refused`() async throws {
+    try await withWebhook { harness, receiver in
+      let (user, bought) = try await harness.customer()
+      try await harness.happens(.refundLatest, to: bought.originalTransactionID)
+      try await harness.service.deliveries.outbox.run()
+      let author = try #require(Harness.makeAuthor("ada", "asked by letter"))
+      func erase(_ service: Service, isForced: Bool = false) async throws {
+        _ = try await service.support.eraseCustomer(
+          user.uuidString, bundleID: TestApps.climbing, by: author, isForced: isForced)
+      }
+      // Without the webhook, and without the app.
+      for configuration in [TestApps.json, try ScreenTime.configuration()] {
+        let other = try await harness.service(configuration: configuration)
+        #expect(try await refusal { try await erase(other) } == .invalid)
+        await other.close()
+      }
+      #expect(try await harness.count("subscriptions WHERE user_id = '\(user)'") == 1)
+      try await erase(harness.service)
+      try await harness.service.deliveries.outbox.run()
+      #expect(receiver.events.last?.type == "customer.erased")
+    }
+  }
+
   @Test func `a switch of free access that read a customer before the erasure does not make it return`()
     async throws
   {
