@@ -1,3 +1,4 @@
+import Actions
 import AppStoreSimulator
 import Configuration
 import Foundation
