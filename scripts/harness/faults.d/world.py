@@ -85,7 +85,7 @@ class World:
         with open(self.config, "w") as file:
             json.dump(apps, file)
 
-    def add_server(self, database_url, store_url=None):
+    def add_server(self, database_url, store_url=None, binaries=None):
         if self.store is None:
             self.store = Store(self.binaries, self.folder, self.config)
         address = store_url or self.store.url
@@ -93,7 +93,7 @@ class World:
             **self.store.environment, **SECRETS, "DATABASE_URL": database_url, "RECEIPTD_CONFIG": self.config,
             "APP_STORE_URL": address, "APP_STORE_SANDBOX_URL": f"{address}/sandbox"}
         log = f"{self.folder}/receiptd-{len(self.servers) + 1}.log"
-        server = Server(self.binaries, log, settings)
+        server = Server(binaries or self.binaries, log, settings)
         self.servers.append(server)
         return server
 

@@ -28,7 +28,7 @@ class Upgrade:
              "events": ["customer.updated"]}])
         self.database = world.add_database()
         os.environ["RECEIPTD_MIGRATIONS"] = f"{OLD_SOURCE}/migrations"
-        self.servers = [world.add_server(self.database.url), world.add_server(self.database.url)]
+        self.servers = [world.add_server(self.database.url, binaries=OLD) for _ in range(2)]
 
     def run(self):
         world = self.world
@@ -93,12 +93,7 @@ class Upgrade:
         for server in self.servers:
             server.stop()
         old = world.add_database(name="old")
-        server = world.add_server(old.url)
-        server.stop()
-        server.binary = f"{OLD}/receiptd"
-        server.settings["RECEIPTD_MIGRATIONS"] = f"{OLD_SOURCE}/migrations"
-        server.start()
-        wait_until(server.is_ready, 60, "the old build")
+        server = world.add_server(old.url, binaries=OLD)
         with_answer = sum(world.load.notify(uuid, payload, server.url) for uuid, payload in world.load.payloads.items())
         for signed in world.load.transactions[:200]:
             world.load.validate(signed, server.url)
