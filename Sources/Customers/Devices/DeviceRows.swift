@@ -50,8 +50,9 @@ package enum DeviceRows {
     """
   }
 
-  /// Ends the pairings of a child: one row each. Its secret, with the Apple Account of the join, is kept for
-  /// ``UnusedDeviceRows/lifetime`` from now on, unless another transaction changes it: this one has not the child's lock.
+  /// Ends the pairings of a child, and returns a row for each. From now on the child's secret, with the Apple Account of
+  /// the join, is kept for ``UnusedDeviceRows/lifetime``. A secret that another transaction has locked is skipped, because
+  /// this transaction does not hold the child's lock.
   static func delete(_ child: String, bundleID: String, parents: [String], at instant: Date) -> Query {
     """
     WITH ended AS (

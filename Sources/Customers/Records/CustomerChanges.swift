@@ -177,8 +177,8 @@ package enum CustomerChanges {
     }
   }
 
-  /// Each statement writes and locks rows in the order of the key. An erasure has two of them, so that it and a
-  /// delivery can deadlock; one of them runs again.
+  /// Each statement locks rows in the order of the key. An erasure runs two such statements, so an erasure and a delivery
+  /// can deadlock. PostgreSQL ends one of the two transactions, and it runs again.
   private static let resetExisting: StaticString = """
     ON CONFLICT (destination, key, bundle_id, endpoint) DO UPDATE SET
       change = nextval('outbox_changes'), created_at = excluded.created_at, attempts = 0,

@@ -25,8 +25,8 @@ package struct EraseCustomerRequest: SupportRequest {
   var customer: String
   /// The app; needed if the id is a customer of several apps. Then only rows of this app change.
   var bundleID: String?
-  /// Whether the customer may have a subscription that goes on at the App Store, or a destination that the configuration
-  /// lacks.
+  /// Whether to erase although a subscription goes on at the App Store, or although the configuration lacks a destination
+  /// that was told of the customer.
   var force: Bool?
 
   package init(customer: String, bundleID: String? = nil, force: Bool? = nil) {
@@ -306,8 +306,8 @@ extension SupportDesk {
     return running
   }
 
-  /// - Throws: ``SupportRefusal`` if a destination has the customer that this process cannot tell: its configuration has not
-  ///   the destination, or not the app.
+  /// Checks that this process can tell the erasure to every destination that was told of the customer.
+  /// - Throws: ``SupportRefusal`` if its configuration lacks the app or one of these destinations.
   private func checkDestinations(of customer: ErasedCustomer, _ connection: PostgresConnection) async throws {
     let told = catalog.apps.flatMap(\.erasureDestinations)
     let rows = try await connection.query(

@@ -122,7 +122,7 @@ import Testing
     }
   }
 
-  /// A token cannot be taken back, and the first proof ends what an id gave.
+  /// The first signed proof takes the purchase from a customer who only named its id, and a token cannot be taken back.
   @Test func `who only named a purchase has no token until the end of its paid time`() async throws {
     let paidTime = TestApps.json.replacing(
       #""name": "Climbing","#, with: #""name": "Climbing", "offline": "paidTime","#)

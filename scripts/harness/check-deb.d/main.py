@@ -95,7 +95,7 @@ class Run:
         listed = self.output(f"ls {folder}").split()
         assert listed == ["receiptd.dump", "roles.sql", "settings.tar.gz"], listed
         self.output("systemctl start receiptd-backup.service && systemctl start receiptd-backup.timer")
-        # A copy that nobody makes must not look like one.
+        # A program that cannot run makes no copy elsewhere, so the backup fails.
         self.refused("touch /etc/receiptd/after-backup; receiptd-backup", "Permission denied")
         self.output("rm /etc/receiptd/after-backup")
         self.refused("receiptd-backup --help", "systemctl enable")

@@ -173,7 +173,8 @@ import Testing
     }
   }
 
-  /// Who has the customer's signed transaction replaces the secret for a while, and can use a code of his own.
+  /// The stranger shows the customer's signed transaction and so replaces the phone's secret. Then the stranger joins the phone
+  /// to another parent, with the app transaction of another Apple Account.
   @Test func `after a reset a join by a stranger with his own account does not lock the device out`()
     async throws
   {
