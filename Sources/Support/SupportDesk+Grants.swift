@@ -122,6 +122,8 @@ extension SupportDesk {
       }
       let grant = try StoredGrant(row)
       guard !revoked.isEmpty else { return GrantResult(grant, isChanged: false, isDryRun: isDryRun) }
+      // Under the lock, because the customer may have been erased meanwhile.
+      try await checkNotErased(grant.customer.id, connection)
       _ = try await connection.query(
         SupportActionRows.insert(
           [

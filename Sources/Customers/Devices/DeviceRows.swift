@@ -50,20 +50,28 @@ package enum DeviceRows {
     """
   }
 
-  /// Ends the pairings of a child, and returns a row for each. From now on the child's secret, with the Apple Account of
-  /// the join, is kept for ``UnusedDeviceRows/lifetime``. A secret that another transaction has locked is skipped, because
-  /// this transaction does not hold the child's lock.
+  /// Ends the pairings of a child, and returns a row for each.
   static func delete(_ child: String, bundleID: String, parents: [String], at instant: Date) -> Query {
+    end(
+      where: "bundle_id = \(bundleID) AND device_id = ANY(\(parents)) AND child_device_id = \(child)",
+      at: instant)
+  }
+
+  /// Ends pairings, and returns a row for each. From now on the children's secrets, with the Apple Accounts of the joins,
+  /// are kept for ``UnusedDeviceRows/lifetime``. A secret that another transaction has locked is skipped, because this
+  /// transaction does not hold the child's lock.
+  /// - Parameter condition: on the row `own` of the table `devices`.
+  package static func end(where condition: Query, at instant: Date) -> Query {
     """
     WITH ended AS (
-      DELETE FROM devices
-      WHERE bundle_id = \(bundleID) AND device_id = ANY(\(parents)) AND child_device_id = \(child)
-      RETURNING id
+      DELETE FROM devices AS own WHERE \(condition) RETURNING bundle_id, child_device_id
     ), kept AS (
-      UPDATE device_secrets SET set_at = \(instant) WHERE bundle_id = \(bundleID) AND device_id IN (
-        SELECT device_id FROM device_secrets
-        WHERE bundle_id = \(bundleID) AND device_id = \(child) AND EXISTS (SELECT FROM ended) FOR UPDATE SKIP LOCKED))
-    SELECT id FROM ended
+      UPDATE device_secrets SET set_at = \(instant) WHERE ctid = ANY(ARRAY(
+        SELECT secret.place FROM ended CROSS JOIN LATERAL (
+          SELECT ctid AS place FROM device_secrets s
+          WHERE s.bundle_id = ended.bundle_id AND s.device_id = ended.child_device_id
+          FOR UPDATE SKIP LOCKED) AS secret)))
+    SELECT FROM ended
     """
   }
 
@@ -196,19 +204,20 @@ extension PostgresConnection {
   }
 }
 
-/// The pairings of a plan, or of a parent's device without one, on a day (UTC), in `customer_event_bytes`: pairing and
-/// unpairing adds few rows of events, and one plan gives few devices a token.
+/// The pairings of a plan, or of a parent's device without one, and those of a child's device by devices with nothing on
+/// record, on a day (UTC), in `customer_event_bytes`: pairing and unpairing adds few rows of events, and one plan gives
+/// few devices a token.
 enum PairingDayRows {
   /// The pairings of a day beyond the number of children that may be active.
   static let spare = 20
 
-  /// Charges one pairing to the day of a plan or device, unless the day has its number. Pairings of other devices of
-  /// the plan wait for the row.
-  /// - Parameter parent: ``Household/budget``.
-  static func charge(_ parent: String, in bundleID: String, upTo most: Int, at instant: Date) -> Query {
+  /// Charges one pairing to the day of a plan or device, unless the day has its number. Other pairings of the plan or
+  /// the child wait for the row.
+  /// - Parameter payer: ``Household/budget``, or `child/` and the child's device.
+  static func charge(_ payer: String, in bundleID: String, upTo most: Int, at instant: Date) -> Query {
     """
     INSERT INTO customer_event_bytes AS known (day, bundle_id, customer_digest, bytes, pairings)
-    VALUES (\(Day(of: instant).description)::text::date, \(bundleID), sha256(convert_to(\(parent)::text, 'UTF8')), 0, 1)
+    VALUES (\(Day(of: instant).description)::text::date, \(bundleID), sha256(convert_to(\(payer)::text, 'UTF8')), 0, 1)
     ON CONFLICT (day, bundle_id, customer_digest) DO UPDATE SET pairings = known.pairings + 1
       WHERE known.pairings < \(most)
     """
@@ -334,12 +343,13 @@ package enum UnusedDeviceRows {
   }
 
   /// Deletes these pairings where the parent still has nothing on record. The transaction holds the parents' locks.
-  package static func deletePairings(_ pairings: [OldPairing], before oldest: Date) -> Query {
-    """
-    DELETE FROM devices AS own
-    WHERE id = ANY(\(pairings.map(\.id))) AND \(isOldPairing(before: oldest))
-      AND \(hasNoRecord("own.device_id", since: oldest))
-    """
+  package static func deletePairings(_ pairings: [OldPairing], before oldest: Date, at instant: Date) -> Query
+  {
+    DeviceRows.end(
+      where: """
+        id = ANY(\(pairings.map(\.id))) AND \(isOldPairing(before: oldest))
+          AND \(hasNoRecord("own.device_id", since: oldest))
+        """, at: instant)
   }
 
   private static func isOldPairing(before oldest: Date) -> Query {

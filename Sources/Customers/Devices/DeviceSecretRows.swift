@@ -111,16 +111,11 @@ package enum DeviceSecretRows {
   /// it: any client can give another customer's id as its child's.
   static let pairingsOfChild = 20
 
-  /// Whether a new pairing of a device is charged to the app's day (`is_charged`): the device has no trial, purchase or
-  /// grant. Pairings are no record here, because an invented device can have them during free access. And whether a
-  /// charged pairing is allowed (`is_allowed`), by those of its child's device.
-  static func chargesPairing(of device: String, with child: String, in app: App, at instant: Date) -> Query {
-    """
-    SELECT NOT \(hasRecord(device, in: app)) AS is_charged, (
-        SELECT count(*) FROM devices
-        WHERE bundle_id = \(app.bundleID) AND child_device_id = \(child) AND paired_at >= \(Day(of: instant).start)
-      ) < \(pairingsOfChild) AS is_allowed
-    """
+  /// Whether a new pairing of a device is charged to the days of the app and of the child's device (`is_charged`): the
+  /// device has no trial, purchase or grant. Pairings are no record here, because an invented device can have them during
+  /// free access.
+  static func chargesPairing(of device: String, in app: App) -> Query {
+    "SELECT NOT \(hasRecord(device, in: app)) AS is_charged"
   }
 
   /// Whether a device has a trial, a purchase that counts, or a grant.

@@ -59,7 +59,7 @@ struct Joining: Sendable {
     try await authenticator.charges.charging(app, at: instant) { isCharged in
       try await authenticator.change(
         device, of: app, secret: secret,
-        reading: [DeviceSecretRows.chargesPairing(of: device, with: device, in: app, at: instant)]
+        reading: [DeviceSecretRows.chargesPairing(of: device, in: app)]
       ) { connection, answers in
         // Clients can invent devices, so the codes of those with nothing on record are charged to the app's day.
         if try answers.first?[0].decode("is_charged", as: Bool.self) == true {

@@ -107,12 +107,14 @@ package struct Pairing: Sendable {
       throw ServiceError.deviceLimitReached(limit: most, moreIsSold: app.sellsMoreDevices(than: most))
     }
     if isNew, !isConfirmed {
-      // Clients can invent devices, so the pairings of those with nothing on record are charged to the app's day. A
-      // code was charged when it was made.
-      let row = try await connection.query(
-        DeviceSecretRows.chargesPairing(of: device, with: child, in: app, at: instant))[0]
+      // Clients can invent devices, so the pairings of those with nothing on record are charged to the days of the app
+      // and of the child, which unpairing does not give back. A code was charged when it was made.
+      let row = try await connection.query(DeviceSecretRows.chargesPairing(of: device, in: app))[0]
       if try row.decode("is_charged", as: Bool.self) {
-        guard try row.decode("is_allowed", as: Bool.self), isCharged != false else {
+        let ofChild = try await connection.query(
+          PairingDayRows.charge(
+            "child/\(child)", in: app.bundleID, upTo: DeviceSecretRows.pairingsOfChild, at: instant))
+        guard ofChild.affected == 1, isCharged != false else {
           throw ServiceError.noPairingsLeft(wait: Day(of: instant).end.timeIntervalSince(instant))
         }
         if isCharged == nil { throw DayChargeNeeded(most: DeviceSecretRows.newPerDay(isProven: false)) }

@@ -45,6 +45,8 @@ struct SignUpDates: CustomStringConvertible {
           WHERE table_name = \(name) AND table_name = 'user_preferences' AND NOT had_clients)
         AND EXISTS (SELECT FROM pg_attribute
           WHERE attrelid = to_regclass(\(name)) AND attname = 'created_at' AND NOT attisdropped
+            -- Of another column the trigger does not keep the date, and a client may set it back.
+            AND atttypid IN ('timestamptz'::regtype, 'timestamp'::regtype, 'date'::regtype) AND attgenerated = ''
             AND has_column_privilege(attrelid, attnum, 'SELECT')) AS table_has_date,
         date.is_readable IS NOT NULL AS users_have_date,
         coalesce(date.is_readable, false) AS is_users_date_readable
@@ -70,7 +72,8 @@ struct SignUpDates: CustomStringConvertible {
         Unavailable(
           description:
             "the users' sign-up dates are unknown: this role can read a column created_at neither in \(name) "
-            + "nor in auth.users; add it or grant SELECT on it"))
+            + "nor in auth.users; add it (timestamptz, timestamp or date, not generated) or grant SELECT on it"
+        ))
     }
     return .success(SignUpDates(table: name, user: user, source: source))
   }

@@ -80,7 +80,7 @@ struct RetentionJob: Sendable {
     var deleted = try await deleteUnused(atOnce: Self.batch) {
       UnusedDeviceRows.page(of: withoutPairings, before: oldest, after: $0, limit: $1)
     } delete: {
-      UnusedDeviceRows.deletePairings($0, before: oldest)
+      UnusedDeviceRows.deletePairings($0, before: oldest, at: instant)
     }
     deleted += try await deleteUnused(atOnce: Self.batch) {
       UnusedDeviceRows.page(before: oldest, after: $0, limit: $1)

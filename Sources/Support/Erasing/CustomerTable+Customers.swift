@@ -1,3 +1,4 @@
+import Customers
 import Postgres
 
 extension CustomerTable {
@@ -47,7 +48,7 @@ extension CustomerTable {
       WHERE (device_id = \(customer.device) OR child_device_id = \(customer.device)) AND \(customer.isOfApp())
       """
     },
-    erase: { ["DELETE FROM devices WHERE device_id = \($0.device) AND \($0.isOfApp())"] },
+    erase: { [DeviceRows.end(where: "device_id = \($0.device) AND \($0.isOfApp())", at: $0.instant)] },
     eraseFromOthers: {
       [
         "DELETE FROM devices WHERE child_device_id = \($0.device) AND \($0.isOfApp())",

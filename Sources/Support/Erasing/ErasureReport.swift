@@ -31,6 +31,9 @@ package struct ErasureReport: Encodable, Sendable, CustomStringConvertible {
     let notificationsOfOthers: Int
     /// The subscriptions that go on at the App Store until the customer cancels them.
     let runningSubscriptions: [String]
+    /// The destinations that were told of the customer and are not told of the erasure, because the configuration here
+    /// lacks them: the app, the kind and, for a webhook, the endpoint.
+    let unreachableDestinations: [String]
     /// Whether the user is still in `auth.users`, as far as receiptd may read it.
     let hasSignUp: Bool
   }
@@ -44,15 +47,32 @@ package struct ErasureReport: Encodable, Sendable, CustomStringConvertible {
         pseudonym: isDryRun ? nil : customer.pseudonym, rows: erasure.counts,
         rowsOfOthers: erasure.rowsOfOthers, pairingsOfOthers: erasure.pairingsOfOthers,
         notificationsOfOthers: erasure.notificationsOfOthers,
-        runningSubscriptions: erasure.running, hasSignUp: erasure.hasSignUp)
+        runningSubscriptions: erasure.obstacles.running,
+        unreachableDestinations: erasure.obstacles.unreachable.map(Self.name), hasSignUp: erasure.hasSignUp)
     ]
   }
 
-  /// Why a customer with a running subscription is erased with `--force` alone.
-  static func warning(_ subscriptions: [String]) -> String {
-    "\(subscriptions.joined(separator: ", ")) goes on at the App Store: erasing neither ends nor refunds it, and takes the "
-      + "access away. Have the customer cancel it in the settings of the Apple Account; then, or if the customer wants it "
-      + "now, repeat with --force (support API: \"force\": true)."
+  /// Why the customer is erased with `--force` alone.
+  static func warning(_ obstacles: SupportDesk.Obstacles) -> String {
+    var sentences: [String] = []
+    if !obstacles.running.isEmpty {
+      sentences.append(
+        "\(obstacles.running.joined(separator: ", ")) goes on at the App Store: erasing neither ends nor refunds it, and takes "
+          + "the access away. Have the customer cancel it in the settings of the Apple Account.")
+    }
+    for destination in obstacles.unreachable {
+      sentences.append(
+        "\(name(destination)) was told of the customer, and the configuration here has no such destination: erase with one "
+          + "that has it. If it is gone for good, delete its rows from outbox.")
+    }
+    return
+      (sentences + ["Then, or to erase all the same, repeat with --force (support API: \"force\": true)."])
+      .joined(separator: " ")
+  }
+
+  private static func name(_ destination: OutboxDestination) -> String {
+    [destination.bundleID, destination.kind.rawValue, destination.endpoint].filter { !$0.isEmpty }
+      .joined(separator: " ")
   }
 
   /// Text for a terminal with 80 columns.
@@ -83,6 +103,9 @@ package struct ErasureReport: Encodable, Sendable, CustomStringConvertible {
       }
       for subscription in customer.runningSubscriptions {
         output.line("\(subscription) goes on at the App Store until the customer cancels it")
+      }
+      for destination in customer.unreachableDestinations {
+        output.line("\(destination) is not told: the configuration here has no such destination")
       }
       if customer.hasSignUp { output.line("the sign-up is still in auth.users: delete it there") }
     }

@@ -50,12 +50,17 @@ extension SupportDesk {
     guard !author.reason.hasWord(customer.id) else {
       throw SupportRefusal.invalid("The reason stays in the record, so it must not have the customer's id.")
     }
-    guard try await pool.query(ErasureRows.erasure(of: customer.id)).isEmpty else {
-      throw SupportRefusal.alreadyDone("\(customer.id) is the pseudonym of a customer that was erased.")
-    }
+    try await pool.withConnection { try await checkNotErased(customer.id, $0) }
     return ErasureReport(
       try await erase(customer, by: author, isForced: request.force ?? false, isDryRun: isDryRun),
       isDryRun: isDryRun)
+  }
+
+  /// - Throws: ``SupportRefusal`` for the random id of a customer that was erased.
+  func checkNotErased(_ id: String, _ connection: PostgresConnection) async throws {
+    guard try await connection.query(ErasureRows.erasure(of: id)).isEmpty else {
+      throw SupportRefusal.alreadyDone("\(id) is the pseudonym of a customer that was erased.")
+    }
   }
 
   /// What was erased of one customer, and what stays elsewhere.
@@ -69,8 +74,8 @@ extension SupportDesk {
     var pairingsOfOthers: Int
     /// The number of notifications of other customers' purchases that stay with the user's UUID.
     var notificationsOfOthers: Int
-    /// The subscriptions that go on at the App Store.
-    var running: [String]
+    /// What speaks against the erasure.
+    var obstacles: Obstacles
     /// Whether the user is still in `auth.users`.
     var hasSignUp: Bool
   }
@@ -78,15 +83,14 @@ extension SupportDesk {
   private func erase(
     _ customer: ErasedCustomer, by author: SupportAuthor, isForced: Bool, isDryRun: Bool
   ) async throws -> Erasure {
-    let ignoresRunning = isForced || isDryRun
+    let ignoresObstacles = isForced || isDryRun
     var ended = EarlierChanges()
     for _ in 0..<5 {
       let customer = customer.after(ended.keptOut)
       // Outside of the transaction, because the purchases' locks come before the customer's.
       let known = try await pool.withConnection { connection in
         let current = try await found(customer, connection)
-        _ = try await running(current, isAllowed: ignoresRunning, connection)
-        if !ignoresRunning { try await checkDestinations(of: current, connection) }
+        _ = try await obstacles(to: current, areAllowed: ignoresObstacles, connection)
         return current
       }
       if isDryRun {
@@ -102,8 +106,8 @@ extension SupportDesk {
           part.lockAlone
         ) { connection, answers in
           let locked = try await lock(part, answers, connection)
-          let running = try await running(locked, isAllowed: ignoresRunning, connection)
-          let erasure = try await erase(locked, running: running, after: ended, by: author, on: connection)
+          let obstacles = try await obstacles(to: locked, areAllowed: ignoresObstacles, connection)
+          let erasure = try await erase(locked, despite: obstacles, after: ended, by: author, on: connection)
           guard !erasure.counts.isEmpty || erasure.pairingsOfOthers + erasure.rowsOfOthers > 0 else {
             throw SupportRefusal.notFound(nothing(of: erasure))
           }
@@ -286,13 +290,22 @@ extension SupportDesk {
     return try await UserDirectory.has(user, connection)
   }
 
-  /// The customer's own subscriptions that the App Store may charge again or that are paid for.
+  /// What speaks against an erasure. `--force` allows it all the same.
+  struct Obstacles {
+    /// The customer's own subscriptions that the App Store may charge again or that are paid for.
+    let running: [String]
+    /// The destinations that were told of the customer, and that this process's configuration lacks.
+    let unreachable: [OutboxDestination]
+  }
+
   /// - Throws: ``SupportRefusal`` if there are any and the erasure does not allow them.
-  private func running(
-    _ customer: ErasedCustomer, isAllowed: Bool, _ connection: PostgresConnection
-  ) async throws -> [String] {
-    let rows = try await connection.query(SubscriptionRows.select(customer.purchases))
-    let running = try rows.map(SubscriptionRows.decode)
+  private func obstacles(
+    to customer: ErasedCustomer, areAllowed: Bool, _ connection: PostgresConnection
+  ) async throws -> Obstacles {
+    let answers = try await connection.pipeline([
+      SubscriptionRows.select(customer.purchases), ErasureRows.toldDestinations(of: customer),
+    ])
+    let running = try answers[0].map(SubscriptionRows.decode)
       .filter { stored in
         let subscription = stored.subscription
         return subscription.current.ownership == "PURCHASED" && subscription.current.expiresDate != nil
@@ -300,39 +313,22 @@ extension SupportDesk {
             subscription.phase(at: customer.instant).storeStatus)
       }
       .map(\.originalTransactionID)
-    guard isAllowed || running.isEmpty else {
-      throw SupportRefusal.invalid(ErasureReport.warning(running))
-    }
-    return running
-  }
-
-  /// Checks that this process can tell the erasure to every destination that was told of the customer.
-  /// - Throws: ``SupportRefusal`` if its configuration lacks the app or one of these destinations.
-  private func checkDestinations(of customer: ErasedCustomer, _ connection: PostgresConnection) async throws {
-    let told = catalog.apps.flatMap(\.erasureDestinations)
-    let rows = try await connection.query(
-      """
-      SELECT DISTINCT bundle_id, destination, endpoint FROM outbox
-      WHERE key = \(customer.id) AND destination IN ('cloudkit', 'webhook') AND NOT payload ? 'erased'
-        AND \(customer.isOfAppAndKind)
-      ORDER BY 1, 2, 3
-      """)
-    for row in rows {
-      guard let kind = OutboxDestination.Kind(rawValue: try row.decode("destination")) else { continue }
-      let destination = OutboxDestination(
+    let configured = catalog.apps.flatMap(\.erasureDestinations)
+    let unreachable = try answers[1].compactMap { row -> OutboxDestination? in
+      guard let kind = OutboxDestination.Kind(rawValue: try row.decode("destination")) else { return nil }
+      return OutboxDestination(
         kind: kind, bundleID: try row.decode("bundle_id"), endpoint: try row.decode("endpoint"))
-      guard !told.contains(destination) else { continue }
-      let name = [kind.rawValue, destination.endpoint].filter { !$0.isEmpty }.joined(separator: " ")
-      throw SupportRefusal.invalid(
-        "\(destination.bundleID) told \(name) of the customer, and the configuration here has no such destination: erase "
-          + "with one that has it. If it is gone for good, delete its rows from outbox, or repeat with --force "
-          + "(support API: \"force\": true).")
+    }.filter { !configured.contains($0) }
+    let obstacles = Obstacles(running: running, unreachable: unreachable)
+    guard areAllowed || running.isEmpty && unreachable.isEmpty else {
+      throw SupportRefusal.invalid(ErasureReport.warning(obstacles))
     }
+    return obstacles
   }
 
   private func erase(
-    _ customer: ErasedCustomer, running: [String], after ended: EarlierChanges, by author: SupportAuthor,
-    on connection: PostgresConnection
+    _ customer: ErasedCustomer, despite obstacles: Obstacles, after ended: EarlierChanges,
+    by author: SupportAuthor, on connection: PostgresConnection
   ) async throws -> Erasure {
     if customer.user != nil {
       // First, so that two erasures that name each other wait here, before they have locked any row.
@@ -402,7 +398,7 @@ extension SupportDesk {
     return Erasure(
       customer: customer, counts: counts.filter { $0.value > 0 },
       rowsOfOthers: try answers[1][0].decode("rows", as: Int.self), pairingsOfOthers: pairingsOfOthers,
-      notificationsOfOthers: notificationsOfOthers, running: running, hasSignUp: hasSignUp)
+      notificationsOfOthers: notificationsOfOthers, obstacles: obstacles, hasSignUp: hasSignUp)
   }
 }
 
@@ -437,8 +433,19 @@ private enum CustomerEventRows {
   }
 }
 
-/// Statements about the records of erasures.
+/// Statements about erasures: their records, and what speaks against them.
 private enum ErasureRows {
+  /// The destinations that have or get a state of the customer (`bundle_id`, `destination`, `endpoint`), unless they are
+  /// told of the customer's erasure.
+  static func toldDestinations(of customer: ErasedCustomer) -> Query {
+    """
+    SELECT DISTINCT bundle_id, destination, endpoint FROM outbox
+    WHERE key = \(customer.id) AND destination IN ('cloudkit', 'webhook') AND NOT payload ? 'erased'
+      AND bundle_id IS NOT NULL AND \(customer.isOfAppAndKind)
+    ORDER BY 1, 2, 3
+    """
+  }
+
   /// A row if the id is a pseudonym.
   static func erasure(of id: String) -> Query {
     "SELECT id FROM support_actions WHERE action = 'erase-customer' AND to_customer = \(id) LIMIT 1"

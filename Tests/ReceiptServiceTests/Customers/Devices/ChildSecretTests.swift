@@ -100,12 +100,40 @@ import Testing
     }
   }
 
-  @Test func `a removed child keeps its account for 30 days, however long ago it joined`() async throws {
+  /// What ends the pairing of a child.
+  enum End: CaseIterable {
+    case parentRemovesIt
+    case parentIsErased
+    case freeAccessEnded
+  }
+
+  @Test(arguments: End.allCases)
+  func `a child keeps its account for 30 days after its pairing ended, however long ago it joined`(end: End)
+    async throws
+  {
     try await withHarness(configuration: ScreenTime.configuration(), role: "receiptd_app") { harness in
-      try await harness.device("phone", buys: ScreenTime.family)
+      let author = try #require(Harness.ada)
+      if end == .freeAccessEnded {
+        _ = try await harness.desk.setFreeAccess(true, bundleID: ScreenTime.bundleID, by: author)
+      } else {
+        try await harness.device("phone", buys: ScreenTime.family)
+      }
       #expect(try await Self.join("tablet", of: "ann", to: "phone", secret: first, harness).status == 201)
-      harness.clock.advance(days: 40)
-      #expect(try await harness.unpair("tablet", from: "phone").status == 200)
+      switch end {
+      case .parentRemovesIt:
+        harness.clock.advance(days: 40)
+        #expect(try await harness.unpair("tablet", from: "phone").status == 200)
+      case .parentIsErased:
+        harness.clock.advance(days: 40)
+        let report = try await harness.desk.eraseCustomer(
+          "phone", bundleID: ScreenTime.bundleID, by: author, isForced: true)
+        #expect(report.erased.first?.rows["devices"] == 1)
+      case .freeAccessEnded:
+        _ = try await harness.desk.setFreeAccess(false, bundleID: ScreenTime.bundleID, by: author)
+        harness.clock.advance(days: 40)
+        try await harness.service.retentionJob.run()
+      }
+      #expect(try await harness.count("devices") == 0)
       harness.clock.advance(days: 29)
       try await harness.service.retentionJob.run()
       #expect(try await harness.launch("tablet", account: "stranger", secret: second).status == 401)

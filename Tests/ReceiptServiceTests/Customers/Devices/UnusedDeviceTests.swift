@@ -373,6 +373,19 @@ import Text
     }
   }
 
+  @Test func `unpairing gives back none of the 20 pairings of one child's device`() async throws {
+    try await withScreenTime { harness in
+      let ada = try #require(Harness.ada)
+      _ = try await harness.desk.setFreeAccess(true, bundleID: ScreenTime.bundleID, by: ada)
+      for number in 1...DeviceSecretRows.pairingsOfChild {
+        #expect(try await harness.pair("victim", to: "visitor-\(number)").status == 201)
+        #expect(try await harness.unpair("victim", from: "visitor-\(number)").status == 200)
+      }
+      let refused = try await harness.pair("victim", to: "visitor")
+      #expect(refused.status == 429 && refused.code == "rate_limited")
+    }
+  }
+
   @Test func `a secret that is replaced again and again leaves ten records a day, and each takes effect`()
     async throws
   {

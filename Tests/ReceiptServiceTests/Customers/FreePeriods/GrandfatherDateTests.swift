@@ -85,6 +85,18 @@ import Testing
     }
   }
 
+  @Test func `a date that the guard does not keep awards nobody`() async throws {
+    try await withDates(inUsers: false) { supabase, harness in
+      _ = try await supabase.pool.query("CREATE DOMAIN instant AS timestamptz")
+      _ = try await supabase.pool.query("ALTER TABLE profiles ALTER COLUMN created_at TYPE instant")
+      try await commit(
+        "UPDATE profiles SET created_at = '2020-01-01Z'", by: supabase.users[0], supabase)
+      let dry = try await harness.service.grandfather(isDryRun: true)
+      #expect(dry.map(\.found) == [0])
+      #expect(dry[0].description.contains("the users' sign-up dates are unknown"))
+    }
+  }
+
   @Test func `a Supabase client can write the same or a rounded sign-up date together with other columns`()
     async throws
   {

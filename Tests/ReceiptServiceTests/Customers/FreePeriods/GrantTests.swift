@@ -97,6 +97,28 @@ import Testing
     }
   }
 
+  @Test func `the grant of an erased customer that had ended is not revoked, and nobody is told`()
+    async throws
+  {
+    try await withWebhook { harness, _ in
+      let author = try #require(Harness.ada)
+      let user = UUID()
+      let grant = try await harness.desk.grant(
+        to: user.uuidString, bundleID: TestApps.climbing, tier: "premium", days: 1, by: author, isForced: true
+      )
+      harness.clock.advance(days: 2)
+      _ = try await harness.desk.eraseCustomer(
+        user.uuidString, bundleID: TestApps.climbing, by: author, isForced: true)
+      let before = try await (harness.count("outbox"), harness.actions().count)
+      let id = try #require(UUID(uuidString: grant.grant))
+      let refusal = await #expect(throws: SupportRefusal.self) {
+        _ = try await RevokeGrantRequest(grant: id).perform(at: harness.service.support, by: author)
+      }
+      #expect(refusal?.kind == .alreadyDone)
+      #expect(try await (harness.count("outbox"), harness.actions().count) == before)
+    }
+  }
+
   @Test func `a grant to a device is in its responses`() async throws {
     try await withHarness { harness in
       let ada = try #require(Harness.ada)

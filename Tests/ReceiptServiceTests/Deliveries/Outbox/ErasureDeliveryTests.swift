@@ -62,6 +62,34 @@ import Testing
     }
   }
 
+  @Test func `a refused erasure and a dry run name the running subscription and the missing destination`()
+    async throws
+  {
+    try await withWebhook { harness, receiver in
+      let (user, bought) = try await harness.customer()
+      try await harness.service.deliveries.outbox.run()
+      let author = try #require(Harness.makeAuthor("ada", "asked by letter"))
+      let other = try await harness.service(configuration: TestApps.json)
+      func erase(isDryRun: Bool, isForced: Bool = false) async throws -> ErasureReport {
+        try await EraseCustomerRequest(
+          customer: user.uuidString, bundleID: TestApps.climbing, force: isForced
+        ).perform(at: other.support, by: author, isDryRun: isDryRun)
+      }
+      let destination = "\(TestApps.climbing) webhook \(receiver.url)"
+      let refusal = await #expect(throws: SupportRefusal.self) { _ = try await erase(isDryRun: false) }
+      #expect(
+        refusal?.description.contains("\(bought.originalTransactionID) goes on at the App Store") == true)
+      #expect(refusal?.description.contains("\(destination) was told of the customer") == true)
+      for isDryRun in [true, false] {
+        let report = try await erase(isDryRun: isDryRun, isForced: true)
+        #expect(report.erased.first?.unreachableDestinations == [destination])
+        #expect(report.description.contains("\(destination) is not told"))
+      }
+      await other.close()
+      #expect(receiver.events.map(\.type) == ["customer.updated"])
+    }
+  }
+
   @Test func `a switch of free access that read a customer before the erasure does not make it return`()
     async throws
   {
