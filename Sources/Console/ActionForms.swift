@@ -27,6 +27,8 @@ package struct ConsoleAction: Sendable {
   var showsAnswer = false
   /// Whether it cannot be taken back.
   var isFinal = false
+  /// The fields with which a customer's page leads to the form; `nil` for no such way.
+  var fieldsOfCustomer: @Sendable (ReportedCustomer) -> KeyValuePairs<String, String?>? = { _ in nil }
   /// Whether the form also carries it out without a preview, because the page before it showed all that a preview
   /// would.
   var isRepeatable = false
@@ -166,16 +168,18 @@ extension ConsoleAction {
 
   /// `POST /support/v1/refresh`
   package static func refresh(perform: @escaping Perform<RefreshRequest>) -> ConsoleAction {
-    ConsoleAction(
+    var action = ConsoleAction(
       RefreshRequest.self, "Ask Apple now",
       "Asks the App Store about the customer's purchases, records the answers, and tells what they repaired.",
       [.text("id", "Customer, purchase or transaction")], perform: perform
     ) { RefreshRequest(id: try $0.text("id")) }
+    action.fieldsOfCustomer = { ["id": $0.customer] }
+    return action
   }
 
   /// `POST /support/v1/grant`
   package static func grant(perform: @escaping Perform<GrantRequest>) -> ConsoleAction {
-    ConsoleAction(
+    var action = ConsoleAction(
       GrantRequest.self, "Grant access",
       "Opens a tier from now on. Two grants do not add up: the later end holds.",
       [
@@ -187,6 +191,8 @@ extension ConsoleAction {
         customer: try $0.text("customer"), bundleID: try $0.text("bundleID"), tier: try $0.text("tier"),
         days: try $0.number("days"), force: $0.isChecked("force"))
     }
+    action.fieldsOfCustomer = { ["customer": $0.customer, "bundleID": $0.bundleID] }
+    return action
   }
 
   /// `POST /support/v1/revoke-grant`
@@ -206,12 +212,13 @@ extension ConsoleAction {
       [.text("customer", "Customer"), .text("bundleID", "App")], perform: perform
     ) { NoteRequest(customer: try $0.text("customer"), bundleID: try $0.text("bundleID")) }
     action.isRepeatable = true
+    action.fieldsOfCustomer = { ["customer": $0.customer, "bundleID": $0.bundleID] }
     return action
   }
 
   /// `POST /support/v1/extend-trial`
   package static func extendTrial(perform: @escaping Perform<ExtendTrialRequest>) -> ConsoleAction {
-    ConsoleAction(
+    var action = ConsoleAction(
       ExtendTrialRequest.self, "Extend the trial",
       "Adds days from the trial's end, or from now where it is over. Once for each trial.",
       [.text("deviceID", "Device"), .text("bundleID", "App"), .number("days", "Days", usual: 7), unseen],
@@ -221,6 +228,10 @@ extension ConsoleAction {
         deviceID: try $0.text("deviceID"), bundleID: try $0.text("bundleID"), days: try $0.number("days"),
         force: $0.isChecked("force"))
     }
+    action.fieldsOfCustomer = { customer in
+      customer.trial.map { _ in ["deviceID": customer.customer, "bundleID": customer.bundleID] }
+    }
+    return action
   }
 
   /// `POST /support/v1/transfer`
@@ -281,7 +292,7 @@ extension ConsoleAction {
   /// `POST /support/v1/reset-device-secret`
   package static func resetDeviceSecret(perform: @escaping Perform<ResetDeviceSecretRequest>) -> ConsoleAction
   {
-    ConsoleAction(
+    var action = ConsoleAction(
       ResetDeviceSecretRequest.self, "Reset the device's secret",
       "Deletes the secret of a device whose app lost it. Until its app sends a new one, the device is served without.",
       [
@@ -296,6 +307,10 @@ extension ConsoleAction {
       ResetDeviceSecretRequest(
         deviceID: try $0.text("deviceID"), bundleID: try $0.text("bundleID"), proof: $0.value("proof"))
     }
+    action.fieldsOfCustomer = { customer in
+      customer.kind == "device" ? ["deviceID": customer.customer, "bundleID": customer.bundleID] : nil
+    }
+    return action
   }
 
   /// `POST /support/v1/erase-customer`
@@ -313,6 +328,7 @@ extension ConsoleAction {
         customer: try $0.text("customer"), bundleID: $0.value("bundleID"), force: $0.isChecked("force"))
     }
     action.isFinal = true
+    action.fieldsOfCustomer = { ["customer": $0.customer, "bundleID": $0.bundleID] }
     return action
   }
 

@@ -29,7 +29,7 @@ extension Console {
           return .page(
             ConsoleContent(
               title: id, template: "customer",
-              content: CustomerContent(report, refusals, timeline, for: request, catalog: parts.catalog),
+              content: CustomerContent(report, refusals, timeline, for: request, parts),
               search: id))
         },
         ConsolePage(path: "/console/customer/{id}/export", operation: .exportCustomer) { request in
@@ -95,12 +95,13 @@ private struct CustomerContent: Sendable {
   /// - Parameter refusals: the refused requests that name what no customer has.
   init(
     _ report: CustomerReport, _ refusals: [RefusedAttempt], _ timeline: TimelinePage,
-    for request: ConsoleRequest, catalog: AppCatalog
+    for request: ConsoleRequest, _ parts: Console.Parts
   ) {
     asked = report.asked
     detail = report.found.detail
     customers = report.customers.map {
-      ShownCustomer($0, timeline, at: Console.customerPath(report.asked), for: request)
+      ShownCustomer(
+        $0, timeline, at: Console.customerPath(report.asked), for: request, actions: parts.actions)
     }
     unclaimed = report.unclaimed.map { ShownPurchase($0, for: request, showsApp: true) }
     hasUnclaimed = !unclaimed.isEmpty
@@ -108,8 +109,8 @@ private struct CustomerContent: Sendable {
     hasRefusals = !refusals.isEmpty
     pairings = report.pairings.map {
       ShownPairing(
-        $0, app: catalog[$0.parent.bundleID]?.name, isBelow: report.found.search.customers.contains($0.parent)
-      )
+        $0, app: parts.catalog[$0.parent.bundleID]?.name,
+        isBelow: report.found.search.customers.contains($0.parent))
     }
     let hidden = report.found.search.parentsHidden
     parentsHidden = hidden > 0 ? hidden : nil
@@ -183,7 +184,8 @@ private struct ShownCustomer: Sendable {
 
   /// - Parameter path: that of the page, for the pages of the timeline.
   init(
-    _ customer: ReportedCustomer, _ timeline: TimelinePage, at path: String, for request: ConsoleRequest
+    _ customer: ReportedCustomer, _ timeline: TimelinePage, at path: String, for request: ConsoleRequest,
+    actions: [ConsoleAction]
   ) {
     let now = request.instant
     kind = customer.kind
@@ -231,7 +233,7 @@ private struct ShownCustomer: Sendable {
     earlier = hasEarlier ? address(timeline.kind, timeline.number + 1) : nil
     later = timeline.number > 1 ? address(timeline.kind, timeline.number - 1) : nil
     refusals = customer.refusedAttempts.reversed().map { RefusalLine($0, for: request) }
-    actions = ActionLink.links(for: customer, request)
+    self.actions = ActionLink.links(for: customer, actions, request)
     replies = Reply.replies(to: customer, at: now)
     (hasPurchases, hasGrants) = (!purchases.isEmpty, !grants.isEmpty)
     (hasChildren, hasRefusals, hasReplies) = (!children.isEmpty, !refusals.isEmpty, !replies.isEmpty)
@@ -342,48 +344,36 @@ private struct ShownCustomer: Sendable {
   }
 }
 
-/// An action on a customer, greyed where the role does not allow it.
+/// A way from a customer's page to what a person may do, greyed where the role does not allow it.
 private struct ActionLink: Sendable {
   let label: String
   let path: String?
   /// Who may do it, if the person may not.
   let allowed: String
 
-  static func links(for customer: ReportedCustomer, _ request: ConsoleRequest) -> [ActionLink] {
+  init(_ label: String, _ operation: SupportOperation, _ path: String, _ request: ConsoleRequest) {
+    self.label = label
+    self.path = request.may(operation) ? path : nil
+    allowed = "A \(operation.leastRole.rawValue) may do this."
+  }
+
+  /// The actions on a customer and the exports. What cannot be taken back comes last.
+  static func links(
+    for customer: ReportedCustomer, _ actions: [ConsoleAction], _ request: ConsoleRequest
+  ) -> [ActionLink] {
     let (id, app) = (customer.customer, customer.bundleID)
-    func act(_ label: String, _ operation: SupportOperation, _ parameters: KeyValuePairs<String, String?>)
-      -> ActionLink
-    {
-      ActionLink(
-        label: label,
-        path: request.may(operation) ? link("/console/act/\(operation.rawValue)", parameters) : nil,
-        allowed: "A \(operation.leastRole.rawValue) may do this.")
+    func links(areFinal: Bool) -> [ActionLink] {
+      actions.filter { $0.isFinal == areFinal }.compactMap { action in
+        action.fieldsOfCustomer(customer).map { fields in
+          let path = link("/console/act/\(action.name)", fields) + "&back=\(id.percentEncoded)"
+          return ActionLink(action.title, action.operation, path, request)
+        }
+      }
     }
-    var links = [
-      act("Ask Apple now", .refresh, ["id": id, "back": id]),
-      act("Grant access", .grant, ["customer": id, "bundleID": app, "back": id]),
-      act("Write a note", .note, ["customer": id, "bundleID": app, "back": id]),
-    ]
-    if customer.trial != nil {
-      links.append(act("Extend the trial", .extendTrial, ["deviceID": id, "bundleID": app, "back": id]))
+    let page = Console.customerPath(id) + "/export"
+    let exports = [("Export to read or print", page + "/page"), ("Export as JSON", page)].map { label, path in
+      ActionLink(label, .exportCustomer, link(path, ["bundleID": app]), request)
     }
-    if customer.kind == "device" {
-      links.append(
-        act("Reset the device's secret", .resetDeviceSecret, ["deviceID": id, "bundleID": app, "back": id]))
-    }
-    links.append(
-      ActionLink(
-        label: "Export to read or print",
-        path: request.may(.exportCustomer)
-          ? link(Console.customerPath(id) + "/export/page", ["bundleID": app]) : nil,
-        allowed: "A lead may do this."))
-    links.append(
-      ActionLink(
-        label: "Export as JSON",
-        path: request.may(.exportCustomer)
-          ? link(Console.customerPath(id) + "/export", ["bundleID": app]) : nil,
-        allowed: "A lead may do this."))
-    links.append(act("Erase the customer", .eraseCustomer, ["customer": id, "bundleID": app, "back": id]))
-    return links
+    return links(areFinal: false) + exports + links(areFinal: true)
   }
 }

@@ -11,19 +11,16 @@ struct Receiptd: AsyncParsableCommand {
     abstract: "Knows who has paid in your iOS apps, beside your PostgreSQL.",
     discussion: "Settings come from the environment; docs/configuration.md lists them.",
     version: BuildInfo.current.text,
-    subcommands: [
-      ServeCommand.self, MigrateCommand.self, ReconcileCommand.self, ReplayCommand.self, DoctorCommand.self,
-      GrantCommand.self, RevokeGrantCommand.self,
-      NoteCommand.self, ExtendTrialCommand.self, ResetDeviceSecretCommand.self, TransferCommand.self,
-      RefundAnswerCommand.self,
-      ExtendRenewalCommand.self, FreeAccessCommand.self, RequeueCommand.self, ReplayEventsCommand.self,
-      FindCommand.self,
-      CustomerCommand.self, RefreshCommand.self,
-      ExportCustomerCommand.self, EraseCustomerCommand.self,
-      GrandfatherCommand.self, AdoptCommand.self, ForgetXcodeCommand.self,
-      PeopleCommand.self, KpiCommand.self, AcquisitionCostCommand.self, WhatIfCommand.self,
-      RotateEntitlementKeyCommand.self,
-      VersionCommand.self,
+    groupedSubcommands: [
+      CommandGroup(name: "Server", subcommands: ServerCommands.all),
+      CommandGroup(name: "Customers", subcommands: CustomerCommands.all),
+      CommandGroup(name: "Access", subcommands: GrantCommands.all),
+      CommandGroup(name: "App Store", subcommands: [ReconcileCommand.self] + StoreCallCommands.all),
+      CommandGroup(name: "Waiting work", subcommands: ReplayCommands.all),
+      CommandGroup(name: "Live apps", subcommands: [AdoptCommand.self, ForgetXcodeCommand.self]),
+      CommandGroup(
+        name: "Numbers", subcommands: [KpiCommand.self, AcquisitionCostCommand.self, WhatIfCommand.self]),
+      CommandGroup(name: "People", subcommands: [PeopleCommand.self]),
     ])
 }
 

@@ -11,7 +11,7 @@ extension Service {
     Console(
       Console.Parts(
         catalog: catalog, pool: pool, desk: support, outbox: deliveries.outbox, people: people,
-        figures: numbers.figures, actions: consoleActions, server: serverFacts, rateLimits: rateLimits,
+        figures: numbers.figures, actions: supportActions.flatMap(\.forms), server: serverFacts, rateLimits: rateLimits,
         singleSignOn: singleSignOn,
         clock: clock, logger: logger,
         bound: { operation, page in
@@ -23,24 +23,6 @@ extension Service {
     let settings = sharedResources.settings
     guard let header = settings.consoleUserHeader, let host = settings.consoleHost else { return nil }
     return SingleSignOn(header: header, from: settings.trustedProxies, host: host)
-  }
-
-  private var consoleActions: [ConsoleAction] {
-    [
-      .refresh(perform: performing()), .grant(perform: performing()), .revokeGrant(perform: performing()),
-      .note(perform: performing()),
-      .extendTrial(perform: performing()), .transfer(perform: performing()),
-      .extendRenewal(perform: performing()), .refundAnswer(perform: performing()),
-      .resetDeviceSecret(perform: performing()), .eraseCustomer(perform: performing()),
-      .freeAccess(perform: performing()), .requeue(perform: performing()),
-      .requeueAll(perform: performing()), .replay(perform: performing()),
-      .addPerson(perform: performing()), .removePerson(perform: performing()),
-    ]
-  }
-
-  private func performing<Action: SupportRequest>() -> ConsoleAction.Perform<Action>
-  where Action.Desk: ServiceDesk {
-    { action, author, isDryRun in try await self.perform(action, by: author, isDryRun: isDryRun) }
   }
 
   private var serverFacts: ServerFacts {

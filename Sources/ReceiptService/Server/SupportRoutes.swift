@@ -1,5 +1,6 @@
 import Actions
 import Adoption
+import Console
 import Customers
 import Deliveries
 import HTTP
@@ -38,22 +39,6 @@ extension Service {
         }
       }
     }
-    /// Adds the route of an action.
-    func act<Action: SupportRequest>(
-      _: Action.Type, answering status: HTTPResponse.Status = .ok
-    ) where Action.Desk: ServiceDesk, Action.Answer: Encodable {
-      on(.post, Action.operation, Action.subpath) { request, actor in
-        let body = try request.authored(Action.self)
-        return try .json(body.isDryRun ? .ok : status, await self.perform(body, by: actor))
-      }
-    }
-    func act<Action: SupportRequest>(
-      _: Action.Type
-    ) where Action.Desk: ServiceDesk, Action.Answer: JSONWritable {
-      on(.post, Action.operation, Action.subpath) { request, actor in
-        .json(.ok, try await self.perform(try request.authored(Action.self), by: actor))
-      }
-    }
     on(.get, .numbers, "/{view}") { request, _ in try await self.numbers.route.respond(to: request) }
     on(.get, .customer, "/{id}") { request, actor in
       let report = try await self.support.customer(request.parameters.require("id"), by: actor)
@@ -70,27 +55,66 @@ extension Service {
           request.parameters.require("customer"), bundleID: request.query["bundleID"]))
     }
     on(.get, .people) { _, _ in try await .json(.ok, self.people.list()) }
-    act(RefreshRequest.self)
-    act(GrantRequest.self, answering: .created)
-    act(RevokeGrantRequest.self)
-    act(NoteRequest.self, answering: .created)
-    act(ExtendTrialRequest.self)
-    act(ResetDeviceSecretRequest.self)
-    act(TransferRequest.self)
-    act(EraseCustomerRequest.self)
-    act(RefundAnswerRequest.self)
-    act(ExtendRenewalRequest.self)
-    act(FreeAccessRequest.self)
-    act(RequeueRequest.self)
-    act(ReplayRequest.self)
-    act(AddPersonRequest.self, answering: .created)
-    act(RemovePersonRequest.self)
+    for action in supportActions { on(.post, action.operation, action.subpath, action.respond) }
+  }
+
+  /// The actions of support, in the order of the ways to them on a customer's page.
+  var supportActions: [ServedAction] {
+    [
+      served(ConsoleAction.refresh), served(answering: .created, ConsoleAction.grant),
+      served(ConsoleAction.revokeGrant), served(answering: .created, ConsoleAction.note),
+      served(ConsoleAction.extendTrial), served(ConsoleAction.transfer), served(ConsoleAction.extendRenewal),
+      served(ConsoleAction.refundAnswer), served(ConsoleAction.resetDeviceSecret),
+      served(ConsoleAction.eraseCustomer), served(ConsoleAction.freeAccess),
+      served(ConsoleAction.requeue, ConsoleAction.requeueAll), served(ConsoleAction.replay),
+      served(answering: .created, ConsoleAction.addPerson), served(ConsoleAction.removePerson),
+    ]
+  }
+
+  /// An action with its route and its forms.
+  private func served<Action: SupportRequest>(
+    answering status: HTTPResponse.Status = .ok,
+    _ forms: (@escaping ConsoleAction.Perform<Action>) -> ConsoleAction...
+  ) -> ServedAction where Action.Desk: ServiceDesk, Action.Answer: Encodable {
+    ServedAction(Action.self, forms.map { $0(performing()) }) { request, actor in
+      let body = try request.authored(Action.self)
+      return try .json(body.isDryRun ? .ok : status, await self.perform(body, by: actor))
+    }
+  }
+
+  private func served<Action: SupportRequest>(
+    _ forms: (@escaping ConsoleAction.Perform<Action>) -> ConsoleAction...
+  ) -> ServedAction where Action.Desk: ServiceDesk, Action.Answer: JSONWritable {
+    ServedAction(Action.self, forms.map { $0(performing()) }) { request, actor in
+      .json(.ok, try await self.perform(try request.authored(Action.self), by: actor))
+    }
+  }
+
+  private func performing<Action: SupportRequest>() -> ConsoleAction.Perform<Action>
+  where Action.Desk: ServiceDesk {
+    { action, author, isDryRun in try await self.perform(action, by: author, isDryRun: isDryRun) }
   }
 
   private func perform<Action: SupportRequest>(
     _ body: AuthoredBody<Action>, by actor: SupportActor
   ) async throws -> Action.Answer where Action.Desk: ServiceDesk {
-    try await perform(body.action, by: body.author(signedInAs: actor), isDryRun: body.isDryRun)
+    try await self.perform(body.action, by: body.author(signedInAs: actor), isDryRun: body.isDryRun)
+  }
+}
+
+/// An action of support as the admin port serves it: a route of the support API, and forms of the console.
+struct ServedAction: Sendable {
+  let operation: SupportOperation
+  let subpath: String
+  let forms: [ConsoleAction]
+  let respond: @Sendable (Request, SupportActor) async throws -> Response
+
+  init<Action: SupportRequest>(
+    _: Action.Type, _ forms: [ConsoleAction],
+    respond: @escaping @Sendable (Request, SupportActor) async throws -> Response
+  ) {
+    (operation, subpath) = (Action.operation, Action.subpath)
+    (self.forms, self.respond) = (forms, respond)
   }
 }
 

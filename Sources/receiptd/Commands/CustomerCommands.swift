@@ -7,6 +7,14 @@ import ReceiptService
 import Support
 import Text
 
+/// The commands on one customer.
+enum CustomerCommands {
+  static let all: [any ParsableCommand.Type] = [
+    FindCommand.self, CustomerCommand.self, RefreshCommand.self, NoteCommand.self, TransferCommand.self,
+    ResetDeviceSecretCommand.self, ExportCustomerCommand.self, EraseCustomerCommand.self,
+  ]
+}
+
 /// `receiptd find`
 struct FindCommand: AsyncParsableCommand {
   static let configuration = CommandConfiguration(

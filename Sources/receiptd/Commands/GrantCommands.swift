@@ -8,6 +8,14 @@ import ReceiptService
 import Support
 import Text
 
+/// The commands that give access.
+enum GrantCommands {
+  static let all: [any ParsableCommand.Type] = [
+    GrantCommand.self, RevokeGrantCommand.self, ExtendTrialCommand.self, GrandfatherCommand.self,
+    FreeAccessCommand.self,
+  ]
+}
+
 /// `receiptd grant`
 struct GrantCommand: AsyncParsableCommand {
   static let configuration = CommandConfiguration(

@@ -8,6 +8,13 @@ import Ledger
 import Postgres
 import ReceiptService
 
+/// The commands on notifications and waiting work.
+enum ReplayCommands {
+  static let all: [any ParsableCommand.Type] = [
+    ReplayCommand.self, ReplayEventsCommand.self, RequeueCommand.self,
+  ]
+}
+
 /// `receiptd replay`
 struct ReplayCommand: AsyncParsableCommand {
   static let configuration = CommandConfiguration(

@@ -11,6 +11,14 @@ import ReceiptService
 import Sockets
 import Text
 
+/// The commands of who runs the server.
+enum ServerCommands {
+  static let all: [any ParsableCommand.Type] = [
+    ServeCommand.self, MigrateCommand.self, DoctorCommand.self, RotateEntitlementKeyCommand.self,
+    VersionCommand.self,
+  ]
+}
+
 /// `receiptd serve`
 struct ServeCommand: AsyncParsableCommand {
   static let configuration = CommandConfiguration(

@@ -6,6 +6,13 @@ import ReceiptService
 import Support
 import Text
 
+/// The commands that call the App Store.
+enum StoreCallCommands {
+  static let all: [any ParsableCommand.Type] = [
+    ExtendRenewalCommand.self, RefundAnswerCommand.self,
+  ]
+}
+
 /// `receiptd extend-renewal`
 struct ExtendRenewalCommand: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
