@@ -128,6 +128,7 @@ struct Validation: Sendable {
       return try await bareIDs.purchase(
         id, of: apps.app(of: request, named: body.bundleID), for: request)
     case .receipt(let text):
+      try rateLimits.admit(receiptOf: text.utf8.count, of: request)
       let receipt = try ReceiptProof(text, bundleID: body.bundleID, in: apps)
       return try await bareIDs.purchase(receipt.transactionID, of: receipt.app, for: request)
     }

@@ -46,6 +46,9 @@ package final class ClientRateLimits: Sendable {
     }
   }
 
+  /// The bytes of a receipt's base64 that count as one request; about ten purchases.
+  static let receiptUnit = 8 << 10
+
   /// The number of notifications a day that are kept for one app that is not configured.
   static let foreignPerDay = 1_000
 
@@ -110,6 +113,17 @@ package final class ClientRateLimits: Sendable {
       let wait = limiters.addresses.take(request.clientAddress, cost: proofs - 1, at: now)
         ?? limiters.users.take(user, cost: proofs - 1, at: now)
     else { return }
+    throw ServiceError.rateLimited(wait)
+  }
+
+  /// Counts a legacy receipt as a request for each ``receiptUnit``, for its address: anyone can make one that is expensive
+  /// to parse. The first unit was counted with the request.
+  /// - Throws: ``Problem`` `rate_limited`.
+  package func admit(receiptOf length: Int, of request: Request) throws(Problem) {
+    let units = length / Self.receiptUnit
+    guard units > 0, let wait = limiters?.addresses.take(request.clientAddress, cost: units, at: now) else {
+      return
+    }
     throw ServiceError.rateLimited(wait)
   }
 

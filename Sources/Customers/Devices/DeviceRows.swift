@@ -66,11 +66,11 @@ package enum DeviceRows {
     WITH ended AS (
       DELETE FROM devices AS own WHERE \(condition) RETURNING bundle_id, child_device_id
     ), kept AS (
-      UPDATE device_secrets SET set_at = \(instant) WHERE ctid = ANY(ARRAY(
-        SELECT secret.place FROM ended CROSS JOIN LATERAL (
-          SELECT ctid AS place FROM device_secrets s
+      UPDATE device_secrets SET set_at = \(instant) WHERE (bundle_id, device_id) IN (
+        SELECT secret.bundle_id, secret.device_id FROM ended CROSS JOIN LATERAL (
+          SELECT bundle_id, device_id FROM device_secrets s
           WHERE s.bundle_id = ended.bundle_id AND s.device_id = ended.child_device_id
-          FOR UPDATE SKIP LOCKED) AS secret)))
+          FOR UPDATE SKIP LOCKED) AS secret))
     SELECT FROM ended
     """
   }

@@ -106,18 +106,20 @@ package struct Pairing: Sendable {
     if isNew, household.count >= most {
       throw ServiceError.deviceLimitReached(limit: most, moreIsSold: app.sellsMoreDevices(than: most))
     }
-    if isNew, !isConfirmed {
+    if isNew {
       // Clients can invent devices, so the pairings of those with nothing on record are charged to the days of the app
-      // and of the child, which unpairing does not give back. A code was charged when it was made.
+      // and of the child, which unpairing does not give back. A code was charged to the app's day when it was made.
       let row = try await connection.query(DeviceSecretRows.chargesPairing(of: device, in: app))[0]
       if try row.decode("is_charged", as: Bool.self) {
         let ofChild = try await connection.query(
           PairingDayRows.charge(
             "child/\(child)", in: app.bundleID, upTo: DeviceSecretRows.pairingsOfChild, at: instant))
-        guard ofChild.affected == 1, isCharged != false else {
+        guard ofChild.affected == 1, isConfirmed || isCharged != false else {
           throw ServiceError.noPairingsLeft(wait: Day(of: instant).end.timeIntervalSince(instant))
         }
-        if isCharged == nil { throw DayChargeNeeded(most: DeviceSecretRows.newPerDay(isProven: false)) }
+        if !isConfirmed, isCharged == nil {
+          throw DayChargeNeeded(most: DeviceSecretRows.newPerDay(isProven: false))
+        }
       }
     }
     // A plan moves from device to device, so its pairings are counted together. A code that a child uses again leaves a

@@ -107,19 +107,24 @@ struct WebhookSender: OutboxSender {
 }
 
 extension OutboxMessage {
-  /// The `webhook-id` and the body. An id has one body for good, on every retry.
+  /// The `webhook-id` and the body. An id has one body for good, on every retry, also after a restore of the database has
+  /// set back the numbers.
   fileprivate var webhook: (id: String, body: [UInt8]) {
     switch content {
     case .state(let state):
       // The change of the row has one content; another state is another change.
-      (
+      Self.numbered(
         "msg_\(id)_\(change)",
-        JSONWriter.bytes(of: WebhookEvent(timestamp: changedAt, data: WebhookEvent.Content(state)))
-      )
+        JSONWriter.bytes(of: WebhookEvent(timestamp: changedAt, data: WebhookEvent.Content(state))))
     case .event(let event): (event.id.uuidString.lowercased(), JSONWriter.bytes(of: event))
     case .notification(let notification):
       (notification.uuid.uuidString.lowercased(), JSONWriter.bytes(of: notification))
     }
+  }
+
+  private static func numbered(_ number: String, _ body: [UInt8]) -> (id: String, body: [UInt8]) {
+    let digest = SHA256.hash(data: body).prefix(4).map { String(format: "%02x", $0) }.joined()
+    return ("\(number)_\(digest)", body)
   }
 }
 

@@ -11,7 +11,8 @@ extension Service {
     Console(
       Console.Parts(
         catalog: catalog, pool: pool, desk: support, outbox: deliveries.outbox, people: people,
-        figures: numbers.figures, actions: supportActions.flatMap(\.forms), server: serverFacts, rateLimits: rateLimits,
+        figures: numbers.figures, actions: supportActions.flatMap(\.forms), server: serverFacts,
+        rateLimits: rateLimits,
         singleSignOn: singleSignOn,
         clock: clock, logger: logger,
         bound: { operation, page in

@@ -114,6 +114,26 @@ import Testing
     }
   }
 
+  @Test func `a legacy receipt counts as a request for each 8 KiB, and is served`() async throws {
+    try await withHarness(environment: Self.limited) { harness in
+      func shows(_ receipt: String) async throws -> Answer {
+        try await harness.ask(
+          "/api/v1/subscriptions/validate", from: "203.0.113.1", by: .post,
+          json: #"{"receipt": "\#(receipt)"}"#)
+      }
+      let small = LegacyReceipt(purchases: [try harness.buy().transaction]).base64
+      let large = String(repeating: "A", count: 10 * ClientRateLimits.receiptUnit)
+      for _ in 0..<2 { #expect(try await shows(small).status == 200) }
+      #expect(try await shows(large).status == 400)
+      let refused = try await shows(small)
+      #expect(refused.status == 429)
+      // 13 requests at two a second, less the burst of four.
+      #expect(refused.headers[.retryAfter] == "5")
+      harness.clock.advance(seconds: 5)
+      #expect(try await shows(small).status == 200)
+    }
+  }
+
   @Test func `a client's own X-Forwarded-For does not give it another rate limit bucket`() async throws {
     try await withHarness(environment: ["RATE_LIMIT": "2"]) { harness in
       let path = "/api/v1/profiles/\(UUID().uuidString)/premium"

@@ -373,15 +373,21 @@ import Text
     }
   }
 
-  @Test func `unpairing gives back none of the 20 pairings of one child's device`() async throws {
+  @Test(arguments: [true, false])
+  func `unpairing gives back none of the 20 pairings of one child's device`(isByCode: Bool) async throws {
     try await withScreenTime { harness in
       let ada = try #require(Harness.ada)
       _ = try await harness.desk.setFreeAccess(true, bundleID: ScreenTime.bundleID, by: ada)
+      func pair(to parent: String) async throws -> Answer {
+        guard isByCode else { return try await harness.pair("victim", to: parent) }
+        let code = try #require(try await harness.code(of: parent).string("code"))
+        return try await harness.enter(code, on: "victim")
+      }
       for number in 1...DeviceSecretRows.pairingsOfChild {
-        #expect(try await harness.pair("victim", to: "visitor-\(number)").status == 201)
+        #expect(try await pair(to: "visitor-\(number)").status == 201)
         #expect(try await harness.unpair("victim", from: "visitor-\(number)").status == 200)
       }
-      let refused = try await harness.pair("victim", to: "visitor")
+      let refused = try await pair(to: "visitor")
       #expect(refused.status == 429 && refused.code == "rate_limited")
     }
   }
