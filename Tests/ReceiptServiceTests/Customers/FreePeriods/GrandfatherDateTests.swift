@@ -85,7 +85,7 @@ import Testing
     }
   }
 
-  @Test func `a date that the guard does not keep awards nobody`() async throws {
+  @Test func `a created_at that clients may change gives no user an award`() async throws {
     try await withDates(inUsers: false) { supabase, harness in
       _ = try await supabase.pool.query("CREATE DOMAIN instant AS timestamptz")
       _ = try await supabase.pool.query("ALTER TABLE profiles ALTER COLUMN created_at TYPE instant")

@@ -97,7 +97,7 @@ import Testing
     }
   }
 
-  @Test func `the grant of an erased customer that had ended is not revoked, and nobody is told`()
+  @Test func `revoking an ended grant of an erased customer is refused, and writes no row`()
     async throws
   {
     try await withWebhook { harness, _ in
