@@ -108,6 +108,23 @@ import Testing
     #expect(current([old, bought, upgraded], at: 1) == ["3 family active"])
   }
 
+  @Test
+  func `an upgrade in the last seconds before a renewal that was charged ahead is the current transaction`() {
+    let charged = period("2", from: 30, to: 60, signed: 29.999_8)
+    let upgrade = period("3", from: 29.999_8, to: 59.999_8, product: "family", signed: 29.999_8)
+    #expect(current([before, charged, upgrade], at: 31) == ["3 family active"])
+    // A purchase of the same product has no reliable order in the last minute.
+    let again = period("3", from: 29.999_8, to: 59.999_8, signed: 29.999_8)
+    #expect(current([before, charged, again], at: 31) == ["2 basic active"])
+  }
+
+  @Test func `a purchase at the instant at which a refunded period would have ended is no renewal`() {
+    let refunded = period("1", from: 0, to: 30, revoked: 0, signed: 0)
+    let bought = period("2", from: 29.9, to: 59.9, revoked: 29.91, signed: 29.91)
+    let again = period("3", from: 30, to: 60, product: "family", signed: 30)
+    #expect(current([refunded, bought, again], at: 31) == ["3 family active"])
+  }
+
   @Test func `a renewal that begins early does not count as charged ahead`() {
     let early = period("2", from: 0.5, to: 60, signed: 0.5)
     #expect(current([before, early], at: 1) == ["2 basic active"])
@@ -194,7 +211,9 @@ import Testing
     var replaced: Set<String> = []
     for renewal in ordered {
       let begins = renewal.purchaseDate
-      let bought = ordered.filter { $0.expiresDate == begins }.map(\.purchaseDate).min()
+      let bought = ordered.filter {
+        $0.expiresDate == begins && ($0.revocationDate ?? .distantFuture) > begins - 2 * 86_400
+      }.map(\.purchaseDate).min()
       let knownFrom = min(renewal.signedAt, renewal.revocationDate ?? .distantFuture)
       let isReplaced = ordered.contains { other in
         guard !replaced.contains(other.transactionID), let end = other.expiresDate,

@@ -80,7 +80,7 @@ extension SimulatedStore {
       guard isEligible else { throw .notEligible(offer.type) }
     }
     var transaction = purchase
-    if let earlier { transaction.continues(try current(of: earlier), lastSigned: lastSigned) }
+    if let earlier { makeSuccessor(&transaction, of: try current(of: earlier)) }
     setFirstPeriod(of: &transaction, product: product, offer: request.offer)
     record(transaction)
 
@@ -185,26 +185,31 @@ extension TransactionInfo {
     offerDiscountType = offer.discountType
     offerPeriod = offer.period.text
   }
-
-  /// Makes this the successor of `previous` in a subscription.
-  ///
-  /// Purchase dates increase, because the latest one marks the current transaction. Only a purchase that replaces a
-  /// renewal charged ahead is dated before `previous`.
-  ///
-  /// - Parameter lastSigned: the last `signedDate` of the store, which such a purchase follows.
-  mutating func continues(_ previous: TransactionInfo, lastSigned: Date) {
-    originalTransactionId = previous.originalTransactionId
-    originalPurchaseDate = previous.originalPurchaseDate
-    let boughtNow = max(purchaseDate, lastSigned + 0.001)
-    let replacesChargedAhead =
-      transactionReason == .purchase && previous.transactionReason == .renewal
-      && previous.purchaseDate > boughtNow
-    purchaseDate =
-      (replacesChargedAhead ? boughtNow : max(purchaseDate, previous.purchaseDate + 0.001)).wholeMilliseconds
-  }
 }
 
 extension SimulatedStore {
+  /// Makes a transaction the successor of `previous` in a subscription.
+  ///
+  /// Purchase dates increase, because the latest one marks the current transaction. Only a purchase that replaces a
+  /// renewal charged ahead is dated before `previous`, and after the last `signedDate`. No two transactions of a
+  /// subscription have the same date, because product and date identify a period.
+  func makeSuccessor(_ transaction: inout TransactionInfo, of previous: TransactionInfo) {
+    transaction.originalTransactionId = previous.originalTransactionId
+    transaction.originalPurchaseDate = previous.originalPurchaseDate
+    let boughtNow = max(transaction.purchaseDate, lastSigned + 0.001)
+    let replacesChargedAhead =
+      transaction.transactionReason == .purchase && previous.transactionReason == .renewal
+      && previous.purchaseDate > boughtNow
+    let earliest =
+      replacesChargedAhead ? boughtNow : max(transaction.purchaseDate, previous.purchaseDate + 0.001)
+    transaction.purchaseDate = earliest.wholeMilliseconds
+    let known = subscriptions[previous.originalTransactionId]?.transactionIDs ?? []
+    let dates = Set(known.compactMap { transactions[$0]?.purchaseDate })
+    while dates.contains(transaction.purchaseDate) {
+      transaction.purchaseDate = (transaction.purchaseDate + 0.001).wholeMilliseconds
+    }
+  }
+
   /// Records a child's request to buy (Ask to Buy). StoreKit answers the app with `pending`; until a parent decides
   /// there is no transaction, no signed payload and no notification.
   ///

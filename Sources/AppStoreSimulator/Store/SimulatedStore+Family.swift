@@ -29,7 +29,7 @@ extension SimulatedStore {
       return outcome
     }
     let earlier = try earlierSubscription(like: transaction, at: now)
-    if let earlier { transaction.continues(try current(of: earlier), lastSigned: lastSigned) }
+    if let earlier { makeSuccessor(&transaction, of: try current(of: earlier)) }
     transaction.expiresDate = original.expiresDate
     record(transaction)
     var member = StoreSubscription(
@@ -82,7 +82,7 @@ extension SimulatedStore {
       let product = try product(shared.productId, of: shared.bundleId)
       var next = newTransaction(of: product, in: shared.bundleId, at: shared.purchaseDate)
       next.transactionReason = shared.transactionReason
-      next.continues(transaction, lastSigned: lastSigned)
+      makeSuccessor(&next, of: transaction)
       next.inAppOwnershipType = .familyShared
       next.appTransactionId = transaction.appTransactionId
       transaction = next

@@ -161,7 +161,7 @@ extension SimulatedStore {
     transactions[replaced.transactionId] = replaced
 
     var transaction = newTransaction(of: product, in: subscription.bundleID, at: now.wholeMilliseconds)
-    transaction.continues(replaced, lastSigned: lastSigned)
+    makeSuccessor(&transaction, of: replaced)
     setFirstPeriod(of: &transaction, product: product, offer: offer)
     transaction.inAppOwnershipType = replaced.inAppOwnershipType
     transaction.appTransactionId = replaced.appTransactionId

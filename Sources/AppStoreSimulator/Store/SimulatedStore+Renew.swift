@@ -96,7 +96,7 @@ extension SimulatedStore {
 
     var transaction = newTransaction(of: product, in: subscription.bundleID, at: start)
     transaction.transactionReason = .renewal
-    transaction.continues(previous, lastSigned: lastSigned)
+    makeSuccessor(&transaction, of: previous)
     transaction.expiresDate = end
     transaction.inAppOwnershipType = previous.inAppOwnershipType
     transaction.appTransactionId = previous.appTransactionId

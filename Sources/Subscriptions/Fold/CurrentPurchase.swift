@@ -102,7 +102,9 @@ extension SubscriptionFacts {
   /// before another purchase, which is active when the renewal begins:
   /// - the mark, unless the other purchase has it too;
   /// - a signature or a revocation of the renewal before the other purchase;
-  /// - a period that ends where the renewal begins, and that the other purchase interrupted.
+  /// - a period that ends where the renewal begins, and that the other purchase interrupted. In the last minute, when
+  ///   clocks may differ, only one of another product interrupts a period that is renewed as it was. A refunded period
+  ///   is not renewed.
   ///
   /// Only purchases with an earlier date overtake, so one pass in the order of dates is sufficient. A purchase may have
   /// any number of transactions within two days (restored copies, the sandbox), so they are not compared with each
@@ -110,14 +112,19 @@ extension SubscriptionFacts {
   private var overtaken: Set<String> {
     guard transactions.count > 1 else { return [] }
     let ordered = purchases.sorted { $0.isReplaced(by: $1) }
-    // For each end of a period, the date of the first purchase with that end.
-    var boughtFirst: [Date: Date] = [:]
+    // For each end of a period, the first purchase with that end.
+    var endingAt: [Date: TransactionFact] = [:]
     for fact in ordered {
-      if let end = fact.expiresDate, boughtFirst[end] == nil { boughtFirst[end] = fact.purchaseDate }
+      guard let end = fact.expiresDate, fact.revocationDate.map({ $0 > end - Self.chargedAhead }) ?? true
+      else {
+        continue
+      }
+      if endingAt[end] == nil { endingAt[end] = fact }
     }
     var overtaken: Set<String> = []
     // Those before the renewal, those without the mark, and those that are surely before it.
     var (all, unmarked, surelyBefore) = (LastEnds(), LastEnds(), LastEnds())
+    var byProduct: [String: LastEnds] = [:]
     var (next, nextSure) = (0, 0)
     for renewal in ordered {
       let begins = renewal.purchaseDate
@@ -125,6 +132,7 @@ extension SubscriptionFacts {
       while ordered[next].purchaseDate < begins {
         if !overtaken.contains(ordered[next].transactionID) {
           all.add(ordered[next])
+          byProduct[ordered[next].productID, default: LastEnds()].add(ordered[next])
           if !ordered[next].isUpgraded { unmarked.add(ordered[next]) }
         }
         next += 1
@@ -138,7 +146,14 @@ extension SubscriptionFacts {
       let isMarked = renewal.isUpgraded && unmarked.last(boughtFrom: earliest) > begins
       let isKnownBefore = knownFrom < surelyBegins && all.last(boughtFrom: max(earliest, knownFrom)) > begins
       let isInterrupted =
-        boughtFirst[begins].map { surelyBefore.last(boughtFrom: earliest, after: $0) > begins } ?? false
+        endingAt[begins].map { period in
+          surelyBefore.last(boughtFrom: earliest, after: period.purchaseDate) > begins
+            || period.productID == renewal.productID
+              && byProduct.contains { product, ends in
+                product != period.productID
+                  && ends.last(boughtFrom: surelyBegins, after: period.purchaseDate) > begins
+              }
+        } ?? false
       if isMarked || isKnownBefore || isInterrupted { overtaken.insert(renewal.transactionID) }
     }
     return overtaken
