@@ -302,14 +302,14 @@ public final class SocketQueue: TaskExecutor {
     let end = MonotonicInstant.now.advanced(by: Self.longestTurn)
     var work: [Work] = []
     repeat {
-      inbox.withLock { inbox in
-        swap(&work, &inbox.work)
-        inbox.turn = work.isEmpty ? .waiting : .coming
-      }
-      let isQuiet = work.isEmpty
+      inbox.withLock { swap(&work, &$0.work) }
       for work in work { run(work) }
       // A closure may hold the last reference to an object, which must not outlive it by the wait.
       work.removeAll(keepingCapacity: true)
+      let isQuiet = inbox.withLock { inbox in
+        inbox.turn = inbox.work.isEmpty ? .waiting : .coming
+        return inbox.turn == .waiting
+      }
       if !deliverEvents(waiting: isQuiet ? Self.patience : 0), isQuiet { break }
     } while MonotonicInstant.now < end
     let hasMore = inbox.withLock { inbox in

@@ -160,8 +160,7 @@ struct LedgerState {
 
   /// The transactions to write: those that have a row, and those that have none.
   var newTransactions: (known: [TransactionRecord], unknown: [TransactionRecord]) {
-    let records = purchases.values.flatMap { $0.newTransactions.values }
-      .sorted { $0.fact.transactionID < $1.fact.transactionID }
+    let records = purchases.values.flatMap { $0.newTransactions.values }.ordered(by: \.fact.transactionID)
     let known = records.filter { keptTransactions.contains($0.fact.transactionID) }
     if known.isEmpty { return ([], records) }
     return (known, records.filter { !keptTransactions.contains($0.fact.transactionID) })
@@ -175,8 +174,7 @@ struct LedgerState {
   }
 
   var newRenewals: [RenewalRecord] {
-    purchases.values.compactMap(\.newRenewal)
-      .sorted { $0.fact.originalTransactionID < $1.fact.originalTransactionID }
+    purchases.values.compactMap(\.newRenewal).ordered(by: \.fact.originalTransactionID)
   }
 
   var changedSubscriptions: [ChangedSubscription] {
@@ -187,7 +185,7 @@ struct LedgerState {
           stored: stored, isValidation: purchase.isValidation,
           holders: HolderChanges(of: stored, from: purchase.storedHolders))
       }
-      .sorted { $0.stored.originalTransactionID < $1.stored.originalTransactionID }
+      .ordered(by: \.stored.originalTransactionID)
   }
 
   /// The purchases that give access by an old proof of this batch.
@@ -219,6 +217,14 @@ struct LedgerState {
         changes.insert(CustomerChange(bundleID: stored.bundleID, customer: customer))
       }
     }
+  }
+}
+
+extension Array {
+  /// The elements in the order of their keys. Indices are sorted in their place, because the elements are large.
+  fileprivate func ordered(by key: (Element) -> String) -> [Element] {
+    let keys = map(key)
+    return indices.sorted { keys[$0] < keys[$1] }.map { self[$0] }
   }
 }
 

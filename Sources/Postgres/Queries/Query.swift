@@ -1,3 +1,5 @@
+import Foundation
+
 /// An SQL statement with bound values.
 ///
 /// ```swift
@@ -44,7 +46,7 @@ extension Query: ExpressibleByStringInterpolation {
   /// A statement without values.
   public init(stringLiteral value: StaticString) {
     var statement = StatementText()
-    statement.append("\(value)")
+    statement.append(value)
     self.init(statement, PostgresParameters())
   }
 
@@ -72,13 +74,13 @@ extension Query: ExpressibleByStringInterpolation {
 
     /// Called by the compiler.
     public init(literalCapacity: Int, interpolationCount: Int) {
-      statement = StatementText()
+      statement = StatementText(reserving: literalCapacity, values: interpolationCount)
       parameters = PostgresParameters(reserving: interpolationCount)
     }
 
     /// Called by the compiler for the text between values.
     public mutating func appendLiteral(_ literal: StaticString) {
-      statement.append("\(literal)")
+      statement.append(literal)
     }
 
     /// Binds a value and appends its `$n`.
@@ -153,7 +155,7 @@ extension Query: ExpressibleByStringInterpolation {
 
     /// Appends a literal fragment, such as an identifier.
     public mutating func appendInterpolation(unescaped fragment: StaticString) {
-      statement.append("\(fragment)")
+      statement.append(fragment)
     }
 
     /// Appends a fragment that the program made. Never pass untrusted text.
@@ -164,54 +166,74 @@ extension Query: ExpressibleByStringInterpolation {
   }
 }
 
-/// The text of a statement, with numbered placeholders for its values.
+/// The text of a statement, with numbered placeholders for its values: `$1`, `$2`, …
+///
+/// It is made anew for each query, and identifies the statement in the cache of prepared ones.
 struct StatementText: Sendable {
-  private enum Piece: Sendable {
-    case text(String)
-    case value
-    case element
+  /// A value's `$n`, or the element at `given.place` of the value, which is an array.
+  private struct Placeholder: Sendable {
+    /// The place of the `$` in the text.
+    var start: Int
+    /// The place after the number.
+    var end: Int
   }
 
-  /// The text for the server, with `$1`, `$2`, … for its values. It identifies the statement in the cache of prepared
-  /// ones.
-  private(set) var text = ""
-  private var values = 0
-  /// The parts of the text, from which a statement that contains this one makes a text with its own numbers.
-  private var pieces: [Piece] = []
+  /// UTF-8, without a NUL at its end.
+  private(set) var bytes: [UInt8] = []
+  /// From them a statement that contains this one makes a text with its own numbers.
+  private var placeholders: [Placeholder] = []
+
+  /// Room for a text of this length, and for as many values.
+  init(reserving length: Int = 0, values: Int = 0) {
+    bytes.reserveCapacity(length + values * 4)
+    placeholders.reserveCapacity(values)
+  }
+
+  /// The text for the server.
+  var text: String { String(decoding: bytes, as: UTF8.self) }
 
   mutating func append(_ fragment: String) {
-    if fragment.isEmpty { return }
-    pieces.append(.text(fragment))
-    text += fragment
+    bytes.append(utf8: fragment)
+  }
+
+  mutating func append(_ fragment: StaticString) {
+    fragment.withUTF8Buffer { bytes.append(contentsOf: $0) }
   }
 
   /// Appends a placeholder for the next value.
   mutating func appendValue() {
-    pieces.append(.value)
-    values += 1
-    text += "$\(values)"
+    let start = bytes.count
+    bytes.append(UInt8(ascii: "$"))
+    bytes.append(utf8: String(placeholders.count + 1))
+    placeholders.append(Placeholder(start: start, end: bytes.count))
   }
 
   /// Appends a placeholder for the element at `given.place` of the next value, which is an array.
   mutating func appendElement() {
-    pieces.append(.element)
-    values += 1
-    text += "$\(values)[given.place]"
+    appendValue()
+    append("[given.place]")
   }
 
   mutating func append(_ other: StatementText) {
-    for piece in other.pieces {
-      switch piece {
-      case .text(let fragment): append(fragment)
-      case .value: appendValue()
-      case .element: appendElement()
-      }
+    var copied = 0
+    for placeholder in other.placeholders {
+      bytes += other.bytes[copied..<placeholder.start]
+      appendValue()
+      copied = placeholder.end
     }
+    bytes += other.bytes[copied...]
   }
 }
 
 extension StatementText: Hashable {
-  static func == (a: Self, b: Self) -> Bool { a.text == b.text }
+  /// Arrays compare byte by byte.
+  static func == (a: Self, b: Self) -> Bool {
+    a.bytes.count == b.bytes.count && memcmp(a.bytes, b.bytes, a.bytes.count) == 0
+  }
 
-  func hash(into hasher: inout Hasher) { hasher.combine(text) }
+  /// The length and the last bytes tell statements apart. To hash all bytes takes as long as to make the text.
+  func hash(into hasher: inout Hasher) {
+    hasher.combine(bytes.count)
+    bytes.suffix(32).withUnsafeBytes { hasher.combine(bytes: $0) }
+  }
 }

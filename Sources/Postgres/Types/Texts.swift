@@ -40,6 +40,14 @@ extension String {
   }
 }
 
+extension [UInt8] {
+  /// Appends the text. `append(contentsOf: text.utf8)` takes three times as long.
+  mutating func append(utf8 text: String) {
+    var text = text
+    text.withUTF8 { append(contentsOf: $0) }
+  }
+}
+
 extension String: PostgresArrayElement, PostgresDecodableElement {
   /// `text`
   public static var postgresElementType: PostgresType { .text }
@@ -48,7 +56,7 @@ extension String: PostgresArrayElement, PostgresDecodableElement {
 
   /// Appends the characters; the server refuses a NUL among them (22021).
   public func encodeElement(into bytes: inout [UInt8]) -> Bool {
-    bytes.append(contentsOf: utf8)
+    bytes.append(utf8: self)
     return true
   }
 }
@@ -158,7 +166,7 @@ extension JSONText: PostgresArrayElement, PostgresDecodableElement {
   /// Appends the version of the binary format and the text.
   public func encodeElement(into bytes: inout [UInt8]) -> Bool {
     bytes.append(Self.version)
-    bytes.append(contentsOf: text.utf8)
+    bytes.append(utf8: text)
     return true
   }
 }
