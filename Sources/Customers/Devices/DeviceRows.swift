@@ -213,7 +213,7 @@ enum PairingDayRows {
 
   /// Charges one pairing to the day of a plan or device, unless the day has its number. Other pairings of the plan or
   /// the child wait for the row.
-  /// - Parameter payer: ``Household/budget``, or `child/` and the child's device.
+  /// - Parameter payer: ``Household/budget``, or `child/` or `joined/` and the child's device.
   static func charge(_ payer: String, in bundleID: String, upTo most: Int, at instant: Date) -> Query {
     """
     INSERT INTO customer_event_bytes AS known (day, bundle_id, customer_digest, bytes, pairings)

@@ -108,12 +108,14 @@ package struct Pairing: Sendable {
     }
     if isNew {
       // Clients can invent devices, so the pairings of those with nothing on record are charged to the days of the app
-      // and of the child, which unpairing does not give back. A code was charged to the app's day when it was made.
+      // and of the child, which unpairing does not give back. A code was charged to the app's day when it was made, and
+      // counts apart for the child, so that who names it does not stop its parent's code.
       let row = try await connection.query(DeviceSecretRows.chargesPairing(of: device, in: app))[0]
       if try row.decode("is_charged", as: Bool.self) {
         let ofChild = try await connection.query(
           PairingDayRows.charge(
-            "child/\(child)", in: app.bundleID, upTo: DeviceSecretRows.pairingsOfChild, at: instant))
+            "\(isConfirmed ? "joined" : "child")/\(child)", in: app.bundleID,
+            upTo: DeviceSecretRows.pairingsOfChild, at: instant))
         guard ofChild.affected == 1, isConfirmed || isCharged != false else {
           throw ServiceError.noPairingsLeft(wait: Day(of: instant).end.timeIntervalSince(instant))
         }

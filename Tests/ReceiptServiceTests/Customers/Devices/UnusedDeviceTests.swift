@@ -368,6 +368,9 @@ import Text
       #expect(refused.status == 429 && refused.code == "rate_limited")
       #expect(try await harness.pair("other", to: "visitor").status == 201)
       #expect(try await harness.pair("victim", to: "trial").status == 201)
+      // Codes count apart.
+      let code = try #require(try await harness.code(of: "inviting").string("code"))
+      #expect(try await harness.enter(code, on: "victim").status == 201)
       harness.clock.advance(days: 1)
       #expect(try await harness.pair("victim", to: "visitor").status == 201)
     }
