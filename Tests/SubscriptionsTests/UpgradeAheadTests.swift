@@ -116,6 +116,9 @@ import Testing
     // A purchase of the same product has no reliable order in the last minute.
     let again = period("3", from: 29.999_8, to: 59.999_8, signed: 29.999_8)
     #expect(current([before, charged, again], at: 31) == ["2 basic active"])
+    // A return to the product at the end of its period.
+    let back = period("4", from: 30, to: 60, signed: 30)
+    #expect(current([before, upgrade, back], at: 31) == ["4 basic active"])
   }
 
   @Test func `a purchase at the instant at which a refunded period would have ended is no renewal`() {

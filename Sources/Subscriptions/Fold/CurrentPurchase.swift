@@ -103,8 +103,8 @@ extension SubscriptionFacts {
   /// - the mark, unless the other purchase has it too;
   /// - a signature or a revocation of the renewal before the other purchase;
   /// - a period that ends where the renewal begins, and that the other purchase interrupted. In the last minute, when
-  ///   clocks may differ, only one of another product interrupts a period that is renewed as it was. A refunded period
-  ///   is not renewed.
+  ///   clocks may differ, it must be of another product than the period and the renewal, and the renewal signed before
+  ///   it. A refunded period is not renewed.
   ///
   /// Only purchases with an earlier date overtake, so one pass in the order of dates is sufficient. A purchase may have
   /// any number of transactions within two days (restored copies, the sandbox), so they are not compared with each
@@ -151,7 +151,7 @@ extension SubscriptionFacts {
             || period.productID == renewal.productID
               && byProduct.contains { product, ends in
                 product != period.productID
-                  && ends.last(boughtFrom: surelyBegins, after: period.purchaseDate) > begins
+                  && ends.last(boughtFrom: max(surelyBegins, knownFrom), after: period.purchaseDate) > begins
               }
         } ?? false
       if isMarked || isKnownBefore || isInterrupted { overtaken.insert(renewal.transactionID) }
