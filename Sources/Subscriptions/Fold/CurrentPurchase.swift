@@ -104,7 +104,7 @@ extension SubscriptionFacts {
   /// - a signature or a revocation of the renewal before the other purchase;
   /// - a period that ends where the renewal begins, and that the other purchase interrupted. In the last minute, when
   ///   clocks may differ, it must be of another product than the period and the renewal, and the renewal signed before
-  ///   it. A refunded period is not renewed.
+  ///   it, and not again since. A refunded period is not renewed.
   ///
   /// Only purchases with an earlier date overtake, so one pass in the order of dates is sufficient. A purchase may have
   /// any number of transactions within two days (restored copies, the sandbox), so they are not compared with each

@@ -168,6 +168,24 @@ import Text
     }
   }
 
+  @Test(arguments: [("profiles", "id"), ("user_preferences", "user_id")])
+  func `a row that the server adds is noted whatever names the app's columns have`(table: String, key: String)
+    async throws
+  {
+    try await LiveApps.with { live in
+      let columns = ["added", "new", "old", "added_to"].map { "ADD COLUMN \($0) timestamptz DEFAULT now()" }
+      try await LiveTables.run("ALTER TABLE \(table) \(columns.joined(separator: ", "))", on: live.pool)
+      let user = try await Self.newUser(live)
+      try await LiveTables.run(
+        """
+        BEGIN; SET LOCAL ROLE receiptd_app; INSERT INTO \(table) (\(key)) VALUES ('\(user)'); COMMIT;
+        """, on: live.pool)
+      #expect(
+        try await live.harness.count(
+          "added_profile_rows WHERE table_name = '\(table)' AND user_id = '\(user)'") == 1)
+    }
+  }
+
   @Test(arguments: [
     "ALTER TABLE bookmarks OWNER TO receiptdtest_other; ALTER TABLE bookmarks ENABLE ROW LEVEL SECURITY;",
     "ALTER TABLE bookmarks OWNER TO receiptdtest_other;",
