@@ -1,7 +1,8 @@
--- The note about a row that receiptd added, without dynamic SQL, which PostgreSQL plans anew for each row.
+-- The note about a row that receiptd added, without dynamic SQL, which PostgreSQL plans anew for each row. A plan that was made while
+-- the table was small would scan it all its life.
 
 CREATE OR REPLACE FUNCTION receiptd.receiptd_note_added_row() RETURNS trigger
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off AS $$
 DECLARE
   added_to uuid;
 BEGIN
