@@ -321,7 +321,7 @@ extension ConsoleAction {
         + "The reason stays in the record and must not name the customer.",
       [
         .text("customer", "Customer"), .text("bundleID", "App"),
-        .checkbox("force", "Also if a subscription goes on at Apple, or a destination is not told"),
+        .checkbox("force", "Erase although a subscription goes on at Apple, or a destination cannot be told"),
       ], perform: perform
     ) {
       EraseCustomerRequest(

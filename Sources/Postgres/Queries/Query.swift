@@ -170,7 +170,7 @@ extension Query: ExpressibleByStringInterpolation {
 ///
 /// It is made anew for each query, and identifies the statement in the cache of prepared ones.
 struct StatementText: Sendable {
-  /// A value's `$n`, or the element at `given.place` of the value, which is an array.
+  /// The `$n` of a value in the text.
   private struct Placeholder: Sendable {
     /// The place of the `$` in the text.
     var start: Int
@@ -180,7 +180,7 @@ struct StatementText: Sendable {
 
   /// UTF-8, without a NUL at its end.
   private(set) var bytes: [UInt8] = []
-  /// From them a statement that contains this one makes a text with its own numbers.
+  /// A statement that contains this one replaces them by its own numbers.
   private var placeholders: [Placeholder] = []
 
   /// Room for a text of this length, and for as many values.
@@ -226,12 +226,12 @@ struct StatementText: Sendable {
 }
 
 extension StatementText: Hashable {
-  /// Arrays compare byte by byte.
+  /// `==` of arrays compares one byte after the other, and `memcmp` many at once.
   static func == (a: Self, b: Self) -> Bool {
     a.bytes.count == b.bytes.count && memcmp(a.bytes, b.bytes, a.bytes.count) == 0
   }
 
-  /// The length and the last bytes tell statements apart. To hash all bytes takes as long as to make the text.
+  /// The length and the last bytes tell most statements apart; `==` compares all bytes.
   func hash(into hasher: inout Hasher) {
     hasher.combine(bytes.count)
     bytes.suffix(32).withUnsafeBytes { hasher.combine(bytes: $0) }
