@@ -109,6 +109,56 @@ import Testing
     }
   }
 
+  @Test func `one plan pairs 20 more children a day than it allows, on all of its devices together`()
+    async throws
+  {
+    try await withScreenTime { harness in
+      let phones = ["phone-0", "phone-1", "phone-2"]
+      let bought = try await harness.device(phones[0], buys: ScreenTime.family)
+      for phone in phones { _ = try await harness.device(phone, shows: bought) }
+      var joined = 0
+      for number in 0..<30 {
+        let answer = try await harness.join("child-\(number)", to: phones[number % 3])
+        guard answer.status == 201 else {
+          #expect(answer.status == 429 && answer.code == "rate_limited")
+          continue
+        }
+        joined += 1
+        #expect(try await harness.unpair("child-\(number)", from: phones[(number + 1) % 3]).status == 200)
+      }
+      #expect(joined == 25)
+    }
+  }
+
+  @Test func `devices that only named the plan's transaction use up pairings of their own, all together`()
+    async throws
+  {
+    try await withScreenTime { harness in
+      let bought = try await harness.device("phone", buys: ScreenTime.family)
+      for name in ["old-build", "other-build"] {
+        _ = try await harness.validate(["transactionID": bought.originalTransactionID, "deviceID": name])
+      }
+      for number in 0..<25 {
+        let parent = number % 2 == 0 ? "old-build" : "other-build"
+        #expect(try await harness.pair("doll-\(number)", to: parent).status == 201)
+        #expect(try await harness.unpair("doll-\(number)", from: parent).status == 200)
+      }
+      for parent in ["old-build", "other-build"] {
+        #expect(try await harness.pair("doll", to: parent).status == 429)
+      }
+      #expect(try await harness.pair("ann", to: "phone").status == 201)
+    }
+  }
+
+  @Test func `a code that a paired child uses again is counted, too`() async throws {
+    try await withScreenTime { harness in
+      try await harness.device("phone", buys: ScreenTime.family)
+      #expect(try await harness.join("tablet", to: "phone").status == 201)
+      for _ in 1...24 { #expect(try await harness.join("tablet", to: "phone").status == 200) }
+      #expect(try await harness.join("tablet", to: "phone").status == 429)
+    }
+  }
+
   @Test func `a child's device with nothing on record keeps no row in the outbox after it is unpaired`()
     async throws
   {

@@ -1,9 +1,7 @@
 import AppStore
 import AppStoreSimulator
 import Foundation
-import HTTP
 import HTTPTypes
-import Platform
 import Postgres
 import Subscriptions
 import Testing
@@ -11,16 +9,10 @@ import Testing
 @testable import Customers
 @testable import Deliveries
 @testable import ReceiptService
-@testable import Requests
 
 /// Children's devices that join a parent's with a code, and what they have.
 @Suite struct HouseholdTests {
   private static let parentSecret = ScreenTime.secret(1)
-
-  /// A secret of its own for each child's device.
-  private static func secret(_ child: String) -> String {
-    ScreenTime.secret(UInt8(truncatingIfNeeded: 100 + child.utf8.reduce(0) { $0 + Int($1) }))
-  }
 
   @Test func `a child that proves the plan which its parent only named is renamed and ends as any other`()
     async throws
@@ -88,7 +80,7 @@ import Testing
       #expect(phone.date("entitlements.validUntil") != nil)
       #expect(ann.claims?["sub"] as? String == "ann")
       // None of them has a trial of its own.
-      #expect(try await harness.launch("ann", secret: Self.secret("ann")).code == "paired_device")
+      #expect(try await harness.launch("ann", secret: Harness.secret(of: "ann")).code == "paired_device")
 
       // Day 31: the trial is over, and its grace allows one device.
       harness.clock.advance(days: 30)
@@ -128,7 +120,7 @@ import Testing
     async throws
   {
     try await withScreenTime { harness in
-      let bought = try await harness.buysOfHousehold(ScreenTime.family, on: "ann", Self.secret("ann"))
+      let bought = try await harness.buysOfHousehold(ScreenTime.family, on: "ann", Harness.secret(of: "ann"))
       harness.clock.advance(days: 20)
       _ = try await harness.launch("phone", account: "mother", secret: Self.parentSecret)
       let before = try await harness.child("ann")
@@ -182,10 +174,10 @@ import Testing
     try await withScreenTime { harness in
       try await harness.device("mother", buys: ScreenTime.individual)
       for child in ["ann", "ben"] where child == "ann" { _ = try await harness.join(child, to: "mother") }
-      _ = try await harness.buysOfHousehold(ScreenTime.family, on: "ann", Self.secret("ann"))
+      _ = try await harness.buysOfHousehold(ScreenTime.family, on: "ann", Harness.secret(of: "ann"))
       #expect(try await harness.child("ann").string("entitlements.tier") == "family")
       // A child's access comes from its parent, so it opens nothing for devices that it pairs itself.
-      #expect(try await harness.join("doll", to: "ann", by: Self.secret("ann")).status == 201)
+      #expect(try await harness.join("doll", to: "ann", by: Harness.secret(of: "ann")).status == 201)
       _ = try await harness.join("ben", to: "mother")
       #expect(try await harness.childState("doll") == "active active")
     }
@@ -200,7 +192,7 @@ import Testing
       }
       try await harness.device("mother", buys: ScreenTime.individual)
       #expect(try await had("ann") == false)
-      _ = try await harness.launch("ben", secret: Self.secret("ben"))
+      _ = try await harness.launch("ben", secret: Harness.secret(of: "ben"))
       #expect(try await harness.join("ann", to: "mother").status == 201)
       harness.clock.advance(seconds: 1)
       #expect(try await had("ann") == true)
@@ -222,7 +214,7 @@ import Testing
     try await withScreenTime { harness in
       try await harness.device("mother", buys: ScreenTime.family)
       _ = try await harness.join("ann", to: "mother")
-      let refused = try await harness.join("doll", to: "ann", by: Self.secret("ann"))
+      let refused = try await harness.join("doll", to: "ann", by: Harness.secret(of: "ann"))
       #expect(refused.status == 409 && refused.code == "device_limit_reached")
     }
   }
@@ -234,7 +226,7 @@ import Testing
       let bought = try await harness.device("mother", buys: ScreenTime.individual)
       #expect(try await harness.pair("tablet", to: "mother").status == 201)
       #expect(try await harness.childState("tablet") == "active active")
-      #expect(try await harness.launch("tablet", secret: Self.secret("tablet")).status == 201)
+      #expect(try await harness.launch("tablet", secret: Harness.secret(of: "tablet")).status == 201)
       // The trial opens more than the tier.
       harness.clock.advance(days: 29)
       #expect(try await harness.child("tablet").bool("entitlements.isAccessGranted") == true)
@@ -258,7 +250,8 @@ import Testing
       }
       harness.clock.advance(days: 20)
       for child in ["ann", "ben"] {
-        #expect(try await harness.launch(child, account: child, secret: Self.secret(child)).status == 201)
+        #expect(
+          try await harness.launch(child, account: child, secret: Harness.secret(of: child)).status == 201)
         #expect(try await harness.childState(child) == "trial active")
       }
       // The grace of the parent's trial allows one device; ben has his own trial.
@@ -279,7 +272,7 @@ import Testing
     async throws
   {
     try await withScreenTime { harness in
-      let secret = Self.secret("ann")
+      let secret = Harness.secret(of: "ann")
       _ = try await harness.launch("ann", account: "kid", secret: secret)
       let own = try await harness.buysOfHousehold(ScreenTime.individual, on: "ann", secret)
       try await harness.happens(.refundLatest, to: own.originalTransactionID)
@@ -316,7 +309,7 @@ import Testing
   @Test func `a child of the same trial keeps it where its parent's purchase goes`() async throws {
     try await withScreenTime { harness in
       _ = try await harness.launch("mother", account: "family")
-      _ = try await harness.launch("ann", account: "family", secret: Self.secret("ann"))
+      _ = try await harness.launch("ann", account: "family", secret: Harness.secret(of: "ann"))
       let bought = try await harness.device("mother", buys: ScreenTime.family)
       #expect(try await harness.join("ann", to: "mother").status == 201)
       #expect(try await harness.childState("ann") == "active active")
@@ -344,138 +337,44 @@ import Testing
     }
   }
 
-  // MARK: Codes
-
-  @Test func `a code is used once, within ten minutes, in its app, by another device`() async throws {
+  @Test func `a device that paid keeps tier and end beside a stranger's trial that names it`() async throws {
     try await withScreenTime { harness in
-      try await harness.device("mother", buys: ScreenTime.family)
-      let code = try await harness.code(of: "mother")
-      #expect(code.status == 201)
-      #expect(code.date("expiresAt") == harness.clock.now + 600)
-      let text = try #require(code.string("code"))
-      #expect(text.wholeMatch(of: /[2-9A-HJKMNP-Z]{4}-[2-9A-HJKMNP-Z]{4}/) != nil)
-      let own = try await harness.enter(text, on: "mother")
-      #expect(own.status == 400)
-      let other = try await harness.enter(text, on: "ann", app: ScreenTime.heatlab)
-      #expect(other.status == 404 && other.code == "pairing_code_invalid")
-      // As a person types it.
-      let typed = text.lowercased().replacing("-", with: " ")
-      let joined = try await harness.enter(typed, on: "ann")
-      #expect(joined.status == 201)
-      #expect(joined.string("pairing.state") == "active")
-      #expect(joined.string("pairing.role") == "child")
-      #expect(joined.isNull("pairing.reason"))
-      for again in ["ann", "ben"] {
-        #expect(try await harness.enter(text, on: again).code == "pairing_code_invalid")
+      let bought = try harness.buy(ScreenTime.individual, bundleID: ScreenTime.bundleID)
+      _ = try await harness.device("victim", shows: bought)
+      let before = try await harness.entitlements("victim")
+      _ = try await harness.launch("stranger", account: "stranger")
+      #expect(try await harness.pair("victim", to: "stranger").status == 201)
+      let after = try await harness.entitlements("victim")
+      for member in ["tier", "status", "validUntil"] {
+        #expect(
+          after.string("entitlements.\(member)") == before.string("entitlements.\(member)"), "\(member)")
       }
-      let late = try #require(try await harness.code(of: "mother").string("code"))
-      harness.clock.advance(seconds: 600)
-      let expired = try await harness.enter(late, on: "ben")
-      #expect(expired.status == 410 && expired.code == "pairing_code_expired")
-      for wrong in ["", "7KQ4", "0000-0000", "7KQ4-M2XD-7KQ4"] {
-        #expect(try await harness.enter(wrong, on: "ben").code == "pairing_code_invalid")
-      }
-      let rows = try await harness.pool.query("SELECT encode(code_hash, 'escape') AS text FROM pairing_codes")
-      for row in rows { #expect(try row.decode("text", as: String.self) != text) }
+      #expect(after.string("pairing.role") == nil)
+      // Once the purchase is over, the naming counts.
+      try await harness.happens(.refundLatest, to: bought.originalTransactionID)
+      #expect(try await harness.childState("victim") == "trial active")
     }
   }
 
-  @Test func `a child joins with its own secret alone, and cannot end the pairing`() async throws {
-    try await withScreenTime { harness in
-      try await harness.device("mother", buys: ScreenTime.family)
-      let code = try #require(try await harness.code(of: "mother").string("code"))
-      let without = try await harness.enter(code, on: "ann", secret: nil)
-      #expect(without.status == 401)
-      #expect(try await harness.enter(code, on: "ann").status == 201)
-      let removed = try await harness.send(
-        .delete, "/api/v1/devices/ann/parent?bundleID=\(ScreenTime.bundleID)", secret: Self.secret("ann"))
-      #expect(removed.status == 405)
-      // Another device cannot ask in its name.
-      #expect(try await harness.parent(of: "ann", secret: Self.secret("ben")).status == 401)
-      #expect(
-        try await harness.parent(of: "ann", secret: Self.secret("ann")).string("pairing.state") == "active")
-      let none = try await harness.parent(of: "ben", secret: Self.secret("ben"))
-      #expect(none.status == 200 && none["pairing"] == nil)
-    }
-  }
-
-  @Test func `five codes of a parent are open at most`() async throws {
-    try await withScreenTime { harness in
-      try await harness.device("mother", buys: ScreenTime.family)
-      var codes: [String] = []
-      for _ in 0..<6 {
-        codes.append(try #require(try await harness.code(of: "mother").string("code")))
-        harness.clock.advance(seconds: 1)
-      }
-      #expect(try await harness.enter(codes[0], on: "ann").code == "pairing_code_invalid")
-      for (index, code) in codes.dropFirst().enumerated() {
-        #expect(try await harness.enter(code, on: "child-\(index)").status == 201)
-      }
-    }
-  }
-
-  @Test func `of two children one gets the last place, and the other's code stays open`() async throws {
-    try await withScreenTime { harness in
-      try await harness.device("mother", buys: ScreenTime.individual)
-      var codes: [String] = []
-      for _ in 0..<4 { codes.append(try #require(try await harness.code(of: "mother").string("code"))) }
-      let all = codes
-      let answers = try await atOnce(4) { number in
-        try await harness.enter(all[number - 1], on: "child-\(number)")
-      }
-      #expect(answers.count { $0.status == 201 } == 1)
-      #expect(answers.count { $0.code == "device_limit_reached" } == 3)
-      #expect(try await harness.count("devices") == 1)
-      #expect(try await harness.count("pairing_codes WHERE used_at IS NULL") == 3)
-    }
-  }
-
-  @Test func `codes that one address sends at once are counted before they are looked up`() async throws {
-    try await withHarness(configuration: ScreenTime.configuration(), environment: ["RATE_LIMIT": "1000"]) {
-      harness in
-      try await harness.device("mother", buys: ScreenTime.family)
-      // A right code uses up nothing.
-      for _ in 0..<15 {
-        #expect([200, 201].contains(try await harness.join("ann", to: "mother").status))
-      }
-      let answers = try await atOnce(60) { _ in try await harness.enter(PairingCode().shown, on: "thief") }
-      #expect(answers.count { $0.status == 404 } == 10)
-      #expect(answers.count { $0.status == 429 } == 50)
-    }
-  }
-
-  @Test func `many guesses of one address are refused`() async throws {
-    try await withHarness(configuration: ScreenTime.configuration(), environment: ["RATE_LIMIT": "1000"]) {
-      harness in
-      var statuses: [Int] = []
-      for _ in 0..<60 {
-        statuses.append(try await harness.enter(PairingCode().shown, on: "thief").status)
-      }
-      #expect(statuses.first == 404)
-      #expect(statuses.last == 429)
-      #expect(!statuses.contains { $0 == 201 })
-    }
-  }
-
-  @Test func `guesses from many addresses are refused at a million a day, for their app alone`() async throws
+  @Test func `a parent that cannot be read, and that only named a device, takes nothing from it`()
+    async throws
   {
-    try await withHarness(configuration: ScreenTime.configuration(), environment: ["RATE_LIMIT": "1000"]) {
-      harness in
-      try await harness.device("mother", buys: ScreenTime.family)
-      let code = try #require(try await harness.code(of: "mother").string("code"))
-      let rateLimits = harness.service.rateLimits
-      func request(_ number: Int) -> Request {
-        let address = "10.\(number >> 16).\(number >> 8 & 255).\(number & 255)"
-        return Request(method: .put, path: "/", clientAddress: IPAddress(address))
-      }
-      for number in 0..<ClientRateLimits.wrongCodesAtOnce {
-        try rateLimits.beginCode(of: ScreenTime.bundleID, request(number))
-      }
-      // A right code is refused too, until the app's bucket has a request again.
-      #expect(try await harness.enter(code, on: "ann").status == 429)
-      try rateLimits.beginCode(of: ScreenTime.heatlab, request(0))
-      harness.clock.advance(seconds: 60)
-      #expect(try await harness.enter(code, on: "ann").status == 201)
+    try await withScreenTime { harness in
+      let broken = try await harness.device("stranger", buys: ScreenTime.family)
+      _ = try await harness.device("payer", buys: ScreenTime.individual)
+      #expect(try await harness.pair("payer", to: "stranger").status == 201)
+      #expect(try await harness.pair("kid", to: "stranger").status == 201)
+      #expect(try await harness.join("joined", to: "stranger").status == 201)
+      // The word of a later build.
+      _ = try await harness.pool.query(
+        """
+        UPDATE subscriptions SET environment = 'Beta'
+        WHERE original_transaction_id = \(broken.originalTransactionID)
+        """)
+      #expect(try await harness.entitlements("payer").string("entitlements.tier") == "individual")
+      #expect(try await harness.entitlements("kid").status == 200)
+      // A child that joined keeps what it has cached.
+      #expect(try await harness.child("joined").status == 500)
     }
   }
 }
@@ -493,67 +392,13 @@ extension Answer {
 }
 
 extension Harness {
-  fileprivate func path(_ device: String) -> String {
-    device.addingPercentEncoding(withAllowedCharacters: .alphanumerics) ?? device
-  }
-
-  fileprivate static func secret(of child: String) -> String {
-    ScreenTime.secret(UInt8(truncatingIfNeeded: 100 + child.utf8.reduce(0) { $0 + Int($1) }))
-  }
-
-  func code(of parent: String, secret: String? = nil) async throws -> Answer {
-    try await send(
-      .post, "/api/v1/devices/\(path(parent))/pairing-codes?bundleID=\(ScreenTime.bundleID)", json: "{}",
-      secret: secret)
-  }
-
-  func enter(_ code: String, on child: String, app: String = ScreenTime.bundleID, secret: String?)
-    async throws -> Answer
-  {
-    try await send(
-      .put, "/api/v1/devices/\(path(child))/parent?bundleID=\(app)", json: #"{"pairingCode": "\#(code)"}"#,
-      secret: secret)
-  }
-
-  /// With the child's own secret.
-  func enter(_ code: String, on child: String, app: String = ScreenTime.bundleID) async throws -> Answer {
-    try await enter(code, on: child, app: app, secret: Self.secret(of: child))
-  }
-
-  func parent(of child: String, secret: String) async throws -> Answer {
-    try await send(
-      .get, "/api/v1/devices/\(path(child))/parent?bundleID=\(ScreenTime.bundleID)", secret: secret)
-  }
-
-  /// A child joins with a new code of the parent.
-  func join(_ child: String, to parent: String, by secret: String? = nil) async throws -> Answer {
-    let hasSecret = try await count("device_secrets WHERE device_id = '\(parent)'") > 0
-    let code = try await code(of: parent, secret: secret ?? (hasSecret ? ScreenTime.secret(1) : nil))
-    return try await enter(code.string("code") ?? "", on: child)
-  }
-
-  func child(_ name: String) async throws -> Answer {
-    let hasSecret =
-      try await count("device_secrets WHERE device_id = '\(name.replacing("'", with: "''"))'") > 0
-    return try await send(
-      .get, "/api/v1/devices/\(path(name))/entitlements?bundleID=\(ScreenTime.bundleID)",
-      secret: hasSecret ? Self.secret(of: name) : nil)
-  }
-
   fileprivate func entitlements(of device: String, secret: String) async throws -> Answer {
     try await send(
-      .get, "/api/v1/devices/\(path(device))/entitlements?bundleID=\(ScreenTime.bundleID)", secret: secret)
+      .get, "/api/v1/devices/\(device)/entitlements?bundleID=\(ScreenTime.bundleID)", secret: secret)
   }
 
-  /// The status, and the state with its reason.
-  func childState(_ name: String) async throws -> String {
-    let answer = try await child(name)
-    return [
-      answer.string("entitlements.status"), answer.string("pairing.state"), answer.string("pairing.reason"),
-    ].compactMap(\.self).joined(separator: " ")
-  }
-
-  func buysOfHousehold(_ productID: String, on device: String, _ secret: String) async throws -> SignedOutcome
+  fileprivate func buysOfHousehold(_ productID: String, on device: String, _ secret: String) async throws
+    -> SignedOutcome
   {
     let bought = try buy(productID, bundleID: ScreenTime.bundleID)
     try await arrives(bought)
