@@ -164,6 +164,10 @@ enum AdoptionRows {
     """
   }
 
+  /// The user of a claim. Claims of devices stay from a time in which the app's customers were devices.
+  private static let userID: Query =
+    "CASE WHEN customer ~ '^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$' THEN customer::uuid END"
+
   /// All decisions on claims of an app, in the order of customers and transactions. A claim that ``note(_:of:at:)``
   /// wrote down ends with its user's row.
   static func decided(
@@ -174,7 +178,7 @@ enum AdoptionRows {
       coalesce(award.revoked_at IS NOT NULL OR award.ends_at <= \(instant), false) AS is_award_over
     FROM adoptions LEFT JOIN grants AS award ON award.id = grant_id
     WHERE adoptions.bundle_id = \(app.bundleID)
-      AND (run_id IS NOT NULL OR EXISTS (SELECT FROM profiles p WHERE p.id::text = customer))
+      AND (run_id IS NOT NULL OR EXISTS (SELECT FROM profiles p WHERE p.id = \(userID)))
       AND (customer, original_transaction_id) > (\(last.customer), \(last.transactionID))
     ORDER BY customer, original_transaction_id LIMIT \(limit)
     """
@@ -184,9 +188,7 @@ enum AdoptionRows {
   static func decidedUsers(of app: App, after last: UUID?, limit: Int = page) -> Query {
     """
     SELECT user_id FROM (
-      -- Claims of devices stay from a time in which the app's customers were devices.
-      SELECT CASE WHEN customer ~ '^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$' THEN customer::uuid END AS user_id
-      FROM adoptions WHERE bundle_id = \(app.bundleID) AND outcome <> ALL(\(undecided))
+      SELECT \(userID) AS user_id FROM adoptions WHERE bundle_id = \(app.bundleID) AND outcome <> ALL(\(undecided))
       UNION
       SELECT user_id FROM subscriptions
       WHERE bundle_id = \(app.bundleID) AND user_id IS NOT NULL AND is_counted) AS decided

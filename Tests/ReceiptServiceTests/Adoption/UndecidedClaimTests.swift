@@ -1,6 +1,7 @@
 import Actions
 import AppStore
 import AppStoreSimulator
+import Configuration
 import Foundation
 import Postgres
 import Subscriptions
@@ -99,6 +100,32 @@ import Testing
       #expect(try await live.profile(live[9]).product == SwiftClimb.monthly)
       #expect(try await live.harness.isPremiumInPreferences(live[8]) == false)
       #expect(try await live.harness.isPremiumInPreferences(live[9]) == true)
+    }
+  }
+
+  @Test func `noted claims look up each profile by its key, also before the tables have statistics`()
+    async throws
+  {
+    try await LiveApps.with { live in
+      let statements: [Query] = [
+        "ALTER TABLE adoptions SET (autovacuum_enabled = off)",
+        "ALTER TABLE profiles SET (autovacuum_enabled = off)",
+        "INSERT INTO auth.users (id) SELECT gen_random_uuid() FROM generate_series(1, 3000)",
+        "INSERT INTO profiles (id) SELECT id FROM auth.users ON CONFLICT DO NOTHING",
+        """
+        INSERT INTO adoptions (bundle_id, customer, original_transaction_id, source, outcome, at)
+        SELECT \(SwiftClimb.bundleID)::text, id, '1' || row_number() OVER (), 'profiles', 'failed', now() FROM profiles
+        """,
+      ]
+      for statement in statements { _ = try await live.pool.query(statement) }
+      let app = try #require(live.harness.service.catalog[SwiftClimb.bundleID])
+      let decided = AdoptionRows.decided(in: app, after: ("", ""), at: live.harness.clock.now)
+      let plan = try await live.pool.query("EXPLAIN (ANALYZE, TIMING off) \(decided)").map {
+        try $0.decode("QUERY PLAN", as: String.self)
+      }
+      #expect(plan.contains { $0.contains("rows=1000 ") }, "\(plan)")
+      let scans = plan.compactMap { $0.firstMatch(of: /Seq Scan on profiles.* loops=(\d+)/)?.1 }
+      #expect(scans.allSatisfy { $0 == "1" }, "\(plan)")
     }
   }
 }

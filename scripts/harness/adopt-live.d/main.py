@@ -58,6 +58,9 @@ class Run:
         with open(self.report_file) as file:
             return {report["bundleID"]: report for report in json.load(file)}
 
+    def is_over(self):
+        return self.process.poll() is not None
+
     def kill(self):
         self.process.send_signal(signal.SIGKILL)
         self.process.wait()
@@ -169,7 +172,10 @@ def adopt(database, store, recorder):
     for number, share in enumerate(KILLS):
         run = Run(environment, f"killed-{number + 1}")
         wait_until(
-            lambda share=share: decided(database) >= share * customers.claims, 1800, f"{share:.0%} of the decisions")
+            lambda run=run, share=share: run.is_over() or decided(database) >= share * customers.claims, 1800,
+            f"{share:.0%} of the decisions")
+        if run.is_over():
+            raise SystemExit(f"receiptd adopt ended by itself; killed-{number + 1}.log says why")
         run.kill()
         say(f"killed when {decided(database)} claims were decided")
     last = Run(environment, "last")
