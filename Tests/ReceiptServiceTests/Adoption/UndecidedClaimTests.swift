@@ -110,8 +110,8 @@ import Testing
       let statements: [Query] = [
         "ALTER TABLE adoptions SET (autovacuum_enabled = off)",
         "ALTER TABLE profiles SET (autovacuum_enabled = off)",
-        "INSERT INTO auth.users (id) SELECT gen_random_uuid() FROM generate_series(1, 3000)",
-        "INSERT INTO profiles (id) SELECT id FROM auth.users ON CONFLICT DO NOTHING",
+        "INSERT INTO auth.users (id) SELECT gen_random_uuid() FROM generate_series(1, 6000)",
+        "INSERT INTO profiles (id) SELECT id FROM auth.users ON CONFLICT DO NOTHING", "ANALYZE profiles",
         """
         INSERT INTO adoptions (bundle_id, customer, original_transaction_id, source, outcome, at)
         SELECT \(SwiftClimb.bundleID)::text, id, '1' || row_number() OVER (), 'profiles', 'failed', now() FROM profiles
