@@ -94,6 +94,10 @@ class Run:
         folder = self.output("receiptd-backup").split("\n")[-1]
         listed = self.output(f"ls {folder}").split()
         assert listed == ["receiptd.dump", "roles.sql", "settings.tar.gz"], listed
+        # Two at once: each makes a backup of its own.
+        self.output("(receiptd-backup & receiptd-backup && wait $!) 2>&1")
+        kept = self.output("cd /var/backups/receiptd && ls -d *Z && find . -name '*.part'").split()
+        assert len(kept) == 3, kept
         self.output("systemctl start receiptd-backup.service && systemctl start receiptd-backup.timer")
         # A program that cannot run makes no copy elsewhere, so the backup fails.
         self.refused("touch /etc/receiptd/after-backup; receiptd-backup", "Permission denied")
