@@ -347,11 +347,15 @@ package enum HouseholdRows {
   }
 
   /// The apps in which other devices named these as their children's (`child_device_id`, `bundle_id`).
+  ///
+  /// A lookup for each pair: over EXISTS PostgreSQL reads and sorts every pairing, as no condition joins the two lists.
   static func appsOfParents(of children: [String], among bundleIDs: [String]) -> Query {
     """
     SELECT child.id AS child_device_id, app.bundle_id
-    FROM unnest(\(children)::text[]) AS child (id), unnest(\(bundleIDs)::text[]) AS app (bundle_id)
-    WHERE EXISTS (SELECT FROM devices d WHERE d.bundle_id = app.bundle_id AND d.child_device_id = child.id)
+    FROM unnest(\(children)::text[]) AS child (id), unnest(\(bundleIDs)::text[]) AS app (bundle_id),
+      LATERAL (
+        SELECT FROM devices d WHERE d.bundle_id = app.bundle_id AND d.child_device_id = child.id LIMIT 1
+      ) AS pairing
     """
   }
 

@@ -95,6 +95,30 @@ import Testing
       #expect(after.scans == before.scans)
     }
   }
+
+  @Test func `the parents of children are found by an index in a large table of pairings`() async throws {
+    try await withHarness { harness in
+      let statements: [Query] = [
+        """
+        INSERT INTO devices (bundle_id, device_id, child_device_id, name, paired_at)
+        SELECT \(TestApps.climbing)::text, 'parent-' || n, 'child-' || n, 'a phone', now()
+        FROM generate_series(1, 5000) AS n
+        """,
+        "ANALYZE devices",
+      ]
+      for statement in statements { _ = try await harness.pool.query(statement) }
+      let lookup = HouseholdRows.appsOfParents(
+        of: ["child-7", "child-9", "phone"], among: [TestApps.climbing, "com.example.other"])
+      let found = try await harness.pool.query(lookup)
+        .map { try $0.decode("child_device_id", as: String.self) }
+      #expect(found.sorted() == ["child-7", "child-9"])
+      let plan = try await harness.pool.query("EXPLAIN (ANALYZE, TIMING off) \(lookup)").map {
+        try $0.decode("QUERY PLAN", as: String.self)
+      }
+      let rows = plan.compactMap { $0.firstMatch(of: /actual rows=(\d+)/)?.1 }.compactMap { Int($0) }
+      #expect(!rows.isEmpty && rows.allSatisfy { $0 < 10 }, "\(plan)")
+    }
+  }
 }
 
 extension Harness {
