@@ -348,7 +348,8 @@ package enum HouseholdRows {
 
   /// The apps in which other devices named these as their children's (`child_device_id`, `bundle_id`).
   ///
-  /// A lookup for each pair: over EXISTS PostgreSQL reads and sorts every pairing, as no condition joins the two lists.
+  /// LATERAL looks up each pair by the index. With EXISTS PostgreSQL reads and sorts all pairings, because no
+  /// condition joins the two lists.
   static func appsOfParents(of children: [String], among bundleIDs: [String]) -> Query {
     """
     SELECT child.id AS child_device_id, app.bundle_id

@@ -16,7 +16,7 @@ FIGURES = {
     "connections": ("database connections", 1, 2),
     "series": ("series of metrics", 1, 10),
 }
-# Of the last hour. The growth alone would let a build begin with more memory than the one before it.
+# In the last hour. The bound of the growth does not see a build that takes more memory from its start on.
 MOST_RESIDENT_MB = 96
 
 
