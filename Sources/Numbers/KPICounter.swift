@@ -229,8 +229,9 @@ enum DayRows {
   /// The day to count next.
   ///
   /// The current day is due every few minutes, the last seven days once after each midnight, a day with late facts once
-  /// an hour, and every day since the first purchase that was never counted. A time of counting that lies in the future
-  /// was written by a wrong clock and is ignored.
+  /// an hour, and every day since the first purchase that was never counted. Before the first purchase, trial or event
+  /// the current day alone is due. A time of counting that lies in the future was written by a wrong clock and is
+  /// ignored.
   static func due(at instant: Date) -> Query {
     let today = Day(of: instant)
     let settled = today.start + pauseAfterMidnight
@@ -242,7 +243,9 @@ enum DayRows {
       )
       SELECT to_char(days.day, 'YYYY-MM-DD') AS day
       FROM facts CROSS JOIN LATERAL generate_series(
-        greatest((facts.first AT TIME ZONE 'UTC')::date, \(unescaped: "'\(firstDay)'::date"))::timestamp,
+        greatest(
+          coalesce((facts.first AT TIME ZONE 'UTC')::date, \(today.description)::text::date),
+          \(unescaped: "'\(firstDay)'::date"))::timestamp,
         \(today.description)::text::timestamp, interval '1 day') AS days (day)
       LEFT JOIN kpi_days k ON k.day = days.day::date
       WHERE k.day IS NULL

@@ -43,6 +43,13 @@ import Text
     }
   }
 
+  @Test func `a server that knows no purchase counts the current day alone`() async throws {
+    try await withScreenTime { harness in
+      try harness.becomes("03-01")
+      #expect(try await harness.countWhatIsDue() == [harness.day("03-01")])
+    }
+  }
+
   @Test func `late notifications count in the KPIs of their own day`() async throws {
     try await withScreenTime { harness in
       try harness.becomes("03-01")
