@@ -20,7 +20,7 @@ def ticks(highest):
 
 
 def panel(x, y, title, names, places, lines):
-    inner, high = WIDTH - LEFT - 16, HEIGHT - TOP - 40
+    inner, high = WIDTH - LEFT - 30, HEIGHT - TOP - 40
     marks = ticks(max(max(values) for values in lines))
     top = marks[-1]
 
