@@ -10,6 +10,8 @@ import Synchronization
 final class Transfer {
   let id: UInt64
   let request: CurlRequest
+  /// The scheme, the host and the port as the URL has them.
+  let host: String
   let deadline: ContinuousClock.Instant
   /// Whether the caller's task was cancelled. Needed because the loop may receive the cancellation before the transfer.
   let isCancelled: CancellationFlag
@@ -29,12 +31,19 @@ final class Transfer {
   ) {
     self.id = id
     self.request = request
+    host = Self.host(of: request.url)
     self.isCancelled = isCancelled
     self.finish = finish
     deadline = .now + request.timeout
   }
 
   deinit { curl_slist_free_all(headerList) }
+
+  private static func host(of url: String) -> String {
+    let start = url.firstRange(of: "://")?.upperBound ?? url.startIndex
+    let end = url[start...].firstIndex { $0 == "/" || $0 == "?" || $0 == "#" } ?? url.endIndex
+    return String(url[..<end])
+  }
 
   /// Resumes the caller with the result. Later calls do nothing.
   func end(_ result: Result<CurlResponse, CurlError>) {
@@ -83,8 +92,6 @@ final class Transfer {
     options.set(CURLOPT_SSL_VERIFYPEER, 1)
     options.set(CURLOPT_SSL_VERIFYHOST, 2)
     options.set(CURLOPT_HTTP_VERSION, Int(CURL_HTTP_VERSION_2TLS))
-    // A second request to a host waits for the first connection, which may support HTTP/2.
-    options.set(CURLOPT_PIPEWAIT, 1)
     options.set(CURLOPT_TIMEOUT_MS, max(1, (deadline - .now).milliseconds))
     options.set(CURLOPT_CONNECTTIMEOUT_MS, max(1, request.connectTimeout.milliseconds))
     if !configuration.userAgent.isEmpty { options.set(CURLOPT_USERAGENT, configuration.userAgent) }
@@ -196,7 +203,7 @@ final class CancellationFlag: Sendable {
 }
 
 extension CurlResponse.Version {
-  fileprivate init(curl version: Int) {
+  init(curl version: Int) {
     switch version {
     case Int(CURL_HTTP_VERSION_1_0): self = .http10
     case Int(CURL_HTTP_VERSION_1_1): self = .http11

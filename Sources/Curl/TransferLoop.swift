@@ -39,12 +39,10 @@ final class TransferLoop: Sendable {
 
   init(configuration: CurlConfiguration) {
     multi = MultiHandle(pointer: Self.isInitialized ? curl_multi_init() : nil)
-    guard let pointer = multi.pointer else {
+    guard multi.pointer != nil else {
       inbox.withLock { $0.hasEnded = true }
       return
     }
-    _ = receiptd_curl_multi_set_long(
-      pointer, CURLMOPT_MAX_HOST_CONNECTIONS, configuration.maximumConnectionsPerHost)
     // The queue has a thread of its own while it runs, so libcurl may block it.
     DispatchQueue(label: "transfers").async { self.run(configuration) }
   }
@@ -115,10 +113,21 @@ final class TransferLoop: Sendable {
 }
 
 /// The running and the queued transfers of a loop.
+///
+/// The queue is ours: libcurl ends no transfer of its own queue (CURLMOPT_MAX_HOST_CONNECTIONS, CURLOPT_PIPEWAIT) at its
+/// timeout, and may forget one when connections break (curl issue 13227).
 struct RunningTransfers {
+  /// What runs to one host. It is forgotten when nothing runs.
+  private struct Host {
+    var running = 0
+    /// Whether the last response came by HTTP/2, which takes one connection for many requests.
+    var isMultiplexed = false
+  }
+
   private let multi: UnsafeMutableRawPointer
   private let configuration: CurlConfiguration
   private var running: [UInt64: (transfer: Transfer, handle: UnsafeMutableRawPointer)] = [:]
+  private var hosts: [String: Host] = [:]
   private var waiting: Deque<Transfer> = []
 
   init(multi: UnsafeMutableRawPointer, configuration: CurlConfiguration) {
@@ -129,7 +138,7 @@ struct RunningTransfers {
   mutating func add(_ transfer: Transfer) {
     if transfer.isCancelled.isRaised {
       transfer.end(.failure(.cancelled))
-    } else if running.count < configuration.maximumInFlight {
+    } else if hasRoom(for: transfer) {
       start(transfer)
     } else if waiting.count < configuration.maximumQueued {
       waiting.append(transfer)
@@ -139,13 +148,13 @@ struct RunningTransfers {
   }
 
   mutating func cancel(_ id: UInt64) {
-    if let found = running.removeValue(forKey: id) {
-      remove(found.handle)
+    if let found = running[id] {
+      remove(found.transfer, found.handle)
       found.transfer.end(.failure(.cancelled))
+      startWaiting()
     } else if let index = waiting.firstIndex(where: { $0.id == id }) {
       waiting.remove(at: index).end(.failure(.cancelled))
     }
-    startWaiting()
   }
 
   /// Runs libcurl without waiting, and ends the completed transfers.
@@ -153,14 +162,16 @@ struct RunningTransfers {
     var stillRunning: Int32 = 0
     _ = curl_multi_perform(multi, &stillRunning)
     var left: Int32 = 0
+    var hasEnded = false
     while let message = curl_multi_info_read(multi, &left) {
       guard message.pointee.msg == CURLMSG_DONE, let handle = message.pointee.easy_handle else { continue }
       // Read before the handle is removed, which frees the message.
       let result = receiptd_curl_message_result(message)
       end(handle, result)
+      hasEnded = true
     }
     endOverdue()
-    startWaiting()
+    if hasEnded { startWaiting() }
   }
 
   /// The longest sleep of the loop in milliseconds: libcurl wakes it for the timeouts of running transfers, not for
@@ -169,12 +180,17 @@ struct RunningTransfers {
 
   mutating func endAll(_ error: CurlError) {
     for (transfer, handle) in running.values {
-      remove(handle)
+      remove(transfer, handle)
       transfer.end(.failure(error))
     }
     for transfer in waiting { transfer.end(.failure(error)) }
-    running = [:]
     waiting = []
+  }
+
+  private func hasRoom(for transfer: Transfer) -> Bool {
+    guard running.count < configuration.maximumInFlight else { return false }
+    guard let host = hosts[transfer.host] else { return true }
+    return host.isMultiplexed || host.running < configuration.maximumConnectionsPerHost
   }
 
   private mutating func start(_ transfer: Transfer) {
@@ -188,11 +204,13 @@ struct RunningTransfers {
       return
     }
     running[transfer.id] = (transfer, handle)
+    hosts[transfer.host, default: Host()].running += 1
   }
 
   private mutating func startWaiting() {
-    while running.count < configuration.maximumInFlight, let transfer = waiting.popFirst() {
-      start(transfer)
+    var index = waiting.startIndex
+    while index < waiting.endIndex, running.count < configuration.maximumInFlight {
+      if hasRoom(for: waiting[index]) { start(waiting.remove(at: index)) } else { index += 1 }
     }
   }
 
@@ -202,8 +220,10 @@ struct RunningTransfers {
     guard let context else { return }
     let transfer = Unmanaged<Transfer>.fromOpaque(context).takeUnretainedValue()
     transfer.end(handle, result)
-    remove(handle)
-    running[transfer.id] = nil
+    var version = 0
+    _ = receiptd_curl_get_long(handle, CURLINFO_HTTP_VERSION, &version)
+    hosts[transfer.host]?.isMultiplexed = CurlResponse.Version(curl: version) == .http2
+    remove(transfer, handle)
   }
 
   /// Ends queued transfers whose deadline has passed.
@@ -214,8 +234,12 @@ struct RunningTransfers {
     waiting.removeAll { $0.deadline <= now }
   }
 
-  private func remove(_ handle: UnsafeMutableRawPointer) {
+  /// Frees the handle of a running transfer.
+  private mutating func remove(_ transfer: Transfer, _ handle: UnsafeMutableRawPointer) {
     curl_multi_remove_handle(multi, handle)
     curl_easy_cleanup(handle)
+    running[transfer.id] = nil
+    hosts[transfer.host]?.running -= 1
+    if hosts[transfer.host]?.running == 0 { hosts[transfer.host] = nil }
   }
 }

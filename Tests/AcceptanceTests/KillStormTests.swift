@@ -9,7 +9,7 @@ import TestDatabase
 import Testing
 
 /// `receiptd serve` is killed many times during a stream of notifications.
-@Suite struct KillStormTests {
+@Suite(.timeLimit(.minutes(10))) struct KillStormTests {
   static let project = URL(filePath: #filePath).deletingLastPathComponent()
     .appending(path: "../..").standardizedFileURL
   private static let bundleID = "com.example.storm"

@@ -5,7 +5,7 @@ import Testing
 
 @testable import Curl
 
-@Suite struct CurlClientTests {
+@Suite(.timeLimit(.minutes(1))) struct CurlClientTests {
   @Test func `the server gets the method, the fields and the body, and the client gets the response`()
     async throws
   {
@@ -85,6 +85,50 @@ import Testing
       await #expect(throws: CurlError.timedOut) {
         try await client.send(CurlRequest(url: server.url("/never"), timeout: .milliseconds(200)))
       }
+    }
+  }
+
+  // With CURLOPT_PIPEWAIT, libcurl 7.88 ends the later request with the earlier one (curl issue 13227).
+  @Test func `a request fails at its own deadline while an earlier one to its host has no answer`()
+    async throws
+  {
+    try await withSilentHost { proxy, url, client in
+      let earlier = Task { try await client.send(CurlRequest(url: url, timeout: .seconds(50))) }
+      try await proxy.awaitHeldRequest()
+      await #expect(throws: CurlError.timedOut) {
+        try await client.send(CurlRequest(url: url, timeout: .milliseconds(200)))
+      }
+      earlier.cancel()
+      await #expect(throws: CurlError.cancelled) { try await earlier.value }
+    }
+  }
+
+  @Test func `a host without answers does not hold up the requests to another one`() async throws {
+    var configuration = CurlConfiguration()
+    configuration.maximumInFlight = 16
+    configuration.maximumConnectionsPerHost = 2
+    try await withSilentHost(configuration) { proxy, url, client in
+      let stuck = (0..<20).map { _ in
+        Task { try await client.send(CurlRequest(url: url, timeout: .seconds(50))) }
+      }
+      try await proxy.awaitHeldRequest()
+      let other = try EchoServer()
+      #expect(try await client.send(CurlRequest(url: other.url("/status/200"))).status == 200)
+      await other.stop()
+      for task in stuck { task.cancel() }
+      for task in stuck { await #expect(throws: CurlError.cancelled) { try await task.value } }
+    }
+  }
+
+  private func withSilentHost(
+    _ configuration: CurlConfiguration = CurlConfiguration(),
+    _ body: (_ proxy: Proxy, _ url: String, CurlClient) async throws -> Void
+  ) async throws {
+    try await withEcho(configuration) { server, client in
+      let proxy = try Proxy(to: UInt16(server.address.port))
+      defer { proxy.stop() }
+      proxy.set(.silent)
+      try await body(proxy, "http://127.0.0.1:\(proxy.port)/status/200", client)
     }
   }
 

@@ -32,10 +32,6 @@ CURLcode receiptd_curl_get_pointer(CURL *handle, CURLINFO info, void **value) {
   return curl_easy_getinfo(handle, info, value);
 }
 
-CURLMcode receiptd_curl_multi_set_long(CURLM *multi, CURLMoption option, long value) {
-  return curl_multi_setopt(multi, option, value);
-}
-
 CURLcode receiptd_curl_message_result(const CURLMsg *message) { return message->data.result; }
 
 CURLcode receiptd_curl_global_init(void) { return curl_global_init(CURL_GLOBAL_ALL); }

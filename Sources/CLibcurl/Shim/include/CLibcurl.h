@@ -18,8 +18,6 @@ CURLcode receiptd_curl_set_socket_opener(CURL *handle, curl_opensocket_callback 
 CURLcode receiptd_curl_get_long(CURL *handle, CURLINFO info, long *value);
 CURLcode receiptd_curl_get_pointer(CURL *handle, CURLINFO info, void **value);
 
-CURLMcode receiptd_curl_multi_set_long(CURLM *multi, CURLMoption option, long value);
-
 // The members of CURLMsg are in a union, which Swift imports awkwardly.
 CURLcode receiptd_curl_message_result(const CURLMsg *message);
 
