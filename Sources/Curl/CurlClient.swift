@@ -8,8 +8,8 @@ public struct CurlConfiguration: Sendable {
   public var maximumInFlight = 64
   /// The limit of queued requests; the next one gets `.busy`.
   public var maximumQueued = 1024
-  /// The limit of concurrent requests to one host, and so of its connections. A host that answers by HTTP/2 has no such
-  /// limit while requests run.
+  /// The limit of concurrent requests to one host, and so of connections to it. It does not hold while requests run to a
+  /// host whose last response came by HTTP/2, where they share connections.
   public var maximumConnectionsPerHost = 8
   /// The `User-Agent` field; empty for none.
   public var userAgent: String

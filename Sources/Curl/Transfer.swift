@@ -162,12 +162,9 @@ final class Transfer {
 
   // MARK: End
 
-  /// Ends the transfer with libcurl's result.
-  func end(_ handle: UnsafeMutableRawPointer, _ code: CURLcode) {
-    guard code == CURLE_OK else {
-      end(.failure(failure(code)))
-      return
-    }
+  /// The response that libcurl has received, or the reason why there is none.
+  func result(_ handle: UnsafeMutableRawPointer, _ code: CURLcode) -> Result<CurlResponse, CurlError> {
+    guard code == CURLE_OK else { return .failure(failure(code)) }
     var status = 0
     var version = 0
     _ = receiptd_curl_get_long(handle, CURLINFO_RESPONSE_CODE, &status)
@@ -175,14 +172,12 @@ final class Transfer {
     // RFC 9110 §15. libcurl accepts any number after `HTTP/2`, even over HTTP/1.1, and `HTTPResponse` stops the process
     // for a status of another length.
     guard (100...999).contains(status) else {
-      return end(
-        .failure(.other(code: Int(CURLE_WEIRD_SERVER_REPLY.rawValue), "The response has no valid status.")))
+      return .failure(
+        .other(code: Int(CURLE_WEIRD_SERVER_REPLY.rawValue), "The response has no valid status."))
     }
-    end(
-      .success(
-        CurlResponse(
-          status: status, headers: head.fields, body: body,
-          httpVersion: CurlResponse.Version(curl: version))))
+    return .success(
+      CurlResponse(
+        status: status, headers: head.fields, body: body, httpVersion: CurlResponse.Version(curl: version)))
   }
 
   private func failure(_ code: CURLcode) -> CurlError {
@@ -203,7 +198,7 @@ final class CancellationFlag: Sendable {
 }
 
 extension CurlResponse.Version {
-  init(curl version: Int) {
+  fileprivate init(curl version: Int) {
     switch version {
     case Int(CURL_HTTP_VERSION_1_0): self = .http10
     case Int(CURL_HTTP_VERSION_1_1): self = .http11

@@ -114,25 +114,19 @@ final class TransferLoop: Sendable {
 
 /// The running and the queued transfers of a loop.
 ///
-/// The queue is ours: libcurl ends no transfer of its own queue (CURLMOPT_MAX_HOST_CONNECTIONS, CURLOPT_PIPEWAIT) at its
-/// timeout, and may forget one when connections break (curl issue 13227).
+/// The queue is ours. libcurl has one too (CURLMOPT_MAX_HOST_CONNECTIONS, CURLOPT_PIPEWAIT), and does not end its
+/// transfers at their timeout (curl issue 13227).
 struct RunningTransfers {
-  /// What runs to one host. It is forgotten when nothing runs.
-  private struct Host {
-    var running = 0
-    /// Whether the last response came by HTTP/2, which takes one connection for many requests.
-    var isMultiplexed = false
-  }
-
   private let multi: UnsafeMutableRawPointer
   private let configuration: CurlConfiguration
   private var running: [UInt64: (transfer: Transfer, handle: UnsafeMutableRawPointer)] = [:]
-  private var hosts: [String: Host] = [:]
+  private var hosts: HostLoads
   private var waiting: Deque<Transfer> = []
 
   init(multi: UnsafeMutableRawPointer, configuration: CurlConfiguration) {
     self.multi = multi
     self.configuration = configuration
+    hosts = HostLoads(limit: configuration.maximumConnectionsPerHost)
   }
 
   mutating func add(_ transfer: Transfer) {
@@ -188,9 +182,7 @@ struct RunningTransfers {
   }
 
   private func hasRoom(for transfer: Transfer) -> Bool {
-    guard running.count < configuration.maximumInFlight else { return false }
-    guard let host = hosts[transfer.host] else { return true }
-    return host.isMultiplexed || host.running < configuration.maximumConnectionsPerHost
+    running.count < configuration.maximumInFlight && hosts.haveRoom(for: transfer.host)
   }
 
   private mutating func start(_ transfer: Transfer) {
@@ -204,7 +196,7 @@ struct RunningTransfers {
       return
     }
     running[transfer.id] = (transfer, handle)
-    hosts[transfer.host, default: Host()].running += 1
+    hosts.began(transfer.host)
   }
 
   private mutating func startWaiting() {
@@ -214,16 +206,14 @@ struct RunningTransfers {
     }
   }
 
-  private mutating func end(_ handle: UnsafeMutableRawPointer, _ result: CURLcode) {
+  private mutating func end(_ handle: UnsafeMutableRawPointer, _ code: CURLcode) {
     var context: UnsafeMutableRawPointer?
     _ = receiptd_curl_get_pointer(handle, CURLINFO_PRIVATE, &context)
     guard let context else { return }
     let transfer = Unmanaged<Transfer>.fromOpaque(context).takeUnretainedValue()
-    transfer.end(handle, result)
-    var version = 0
-    _ = receiptd_curl_get_long(handle, CURLINFO_HTTP_VERSION, &version)
-    hosts[transfer.host]?.isMultiplexed = CurlResponse.Version(curl: version) == .http2
-    remove(transfer, handle)
+    let result = transfer.result(handle, code)
+    remove(transfer, handle, by: try? result.get().httpVersion)
+    transfer.end(result)
   }
 
   /// Ends queued transfers whose deadline has passed.
@@ -235,11 +225,49 @@ struct RunningTransfers {
   }
 
   /// Frees the handle of a running transfer.
-  private mutating func remove(_ transfer: Transfer, _ handle: UnsafeMutableRawPointer) {
+  /// - Parameter version: that of its response; nil without one.
+  private mutating func remove(
+    _ transfer: Transfer, _ handle: UnsafeMutableRawPointer, by version: CurlResponse.Version? = nil
+  ) {
     curl_multi_remove_handle(multi, handle)
     curl_easy_cleanup(handle)
     running[transfer.id] = nil
-    hosts[transfer.host]?.running -= 1
-    if hosts[transfer.host]?.running == 0 { hosts[transfer.host] = nil }
+    hosts.ended(transfer.host, by: version)
+  }
+}
+
+/// The numbers of requests that run to each host.
+struct HostLoads {
+  private struct Load {
+    var running = 0
+    /// Whether the last response came by HTTP/2, where many requests share a connection.
+    var isMultiplexed = false
+  }
+
+  /// A host is forgotten when nothing runs to it: its connection may then be closed.
+  private var loads: [String: Load] = [:]
+  private let limit: Int
+
+  /// - Parameter limit: the most requests to a host without HTTP/2.
+  init(limit: Int) { self.limit = limit }
+
+  /// Whether another request to this host may start.
+  func haveRoom(for host: String) -> Bool {
+    guard let load = loads[host] else { return true }
+    return load.isMultiplexed || load.running < limit
+  }
+
+  /// Counts a request that starts.
+  mutating func began(_ host: String) {
+    loads[host, default: Load()].running += 1
+  }
+
+  /// Counts a request that ended.
+  /// - Parameter version: that of its response; nil without one.
+  mutating func ended(_ host: String, by version: CurlResponse.Version?) {
+    guard var load = loads[host] else { return }
+    load.running -= 1
+    if let version { load.isMultiplexed = version == .http2 }
+    loads[host] = load.running == 0 ? nil : load
   }
 }

@@ -88,7 +88,7 @@ import Testing
     }
   }
 
-  // With CURLOPT_PIPEWAIT, libcurl 7.88 ends the later request with the earlier one (curl issue 13227).
+  // In the queue of libcurl 7.88 the later request would wait for the end of the earlier one (curl issue 13227).
   @Test func `a request fails at its own deadline while an earlier one to its host has no answer`()
     async throws
   {
